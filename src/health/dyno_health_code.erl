@@ -10,6 +10,10 @@
 -import(dyno_health_look, [text/2, show/2, of_last/2, mean/2]).
 -import(dyno_finding_limits, [value/1]).
 
+%% Reductions of the code server. A search for a module that is missing takes hundreds.
+-define(IDLE_PER_S, 50).
+-define(ASKED_PER_S, 100_000).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -61,6 +65,9 @@ restarts(Looks) ->
         fun(#{~"supervisor" := S}) -> S end, [C || #{~"children" := Of} <- Looks, C <- Of]
     ),
     Most = fun(Key, Times) -> lists:max([N || #{Key := N} <- Times]) end,
+    Newest = fun(Times) ->
+        [[" Such as of ", G, "."] || G <- lists:sublist([G || #{~"newest" := [G | _]} <- Times], 1)]
+    end,
     [
         restarted(Name, Times, ~"The name has another pid than at the look before.", [
             Name, " is restarted again and again: another process", at(Times, Looks)
@@ -71,7 +78,7 @@ restarts(Looks) ->
             restarted(
                 Name,
                 Times,
-                ~"The supervisor lets them, its limit of restarts is not reached.",
+                [~"Its limit of restarts is not reached.", Newest(Times)],
                 text("children of ~ts are restarted again and again: ~b of ~b are others~ts", [
                     Name, Most(~"replaced", Times), Most(~"children", Times), at(Times, Looks)
                 ])
@@ -88,7 +95,7 @@ restarted(Name, Times, Evidence, Text) ->
         value => length(Times),
         weight => 105,
         text => text("~ts", [Text]),
-        evidence => Evidence,
+        evidence => text("~ts", [Evidence]),
         advice =>
             <<
                 "Read why it ends in the log (or trace it); wait before a restart if what it needs "
@@ -98,7 +105,10 @@ restarted(Name, Times, Evidence, Text) ->
     }).
 
 callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
-    Counts = [dyno_health_look:waiting_in(Functions, L) || L <- tl(Looks)],
+    Counts = [
+        {max(N, queue(Subject, L)), Who}
+     || L <- tl(Looks), {N, Who} <- [dyno_health_look:waiting_in(Functions, L)]
+    ],
     Mean = lists:sum([N || {N, _} <- Counts]) / length(Counts),
     Who = [[", such as in ", W] || W <- lists:sublist([W || {_, W} <- Counts, W =/= ~""], 1)],
     [
@@ -106,7 +116,7 @@ callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
             subject => Subject,
             severity => warning,
             value => Mean,
-            weight => 66,
+            weight => 73,
             text => text("~ts processes wait for ~ts~ts", [show(Mean, ~"count"), Text, Who]),
             evidence => text("At the looks: ~ts.", [
                 lists:join(", ", [integer_to_binary(N) || {N, _} <- Counts])
@@ -117,20 +127,63 @@ callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
      || Mean >= value(Limit)
     ].
 
+%% Each caller has one message there.
+queue(Name, #{~"suspects" := Suspects}) ->
+    lists:max([0 | [Queue || #{~"name" := Of, ~"queue" := Queue} <- Suspects, Of =:= Name]]).
+
 code_server(Looks) ->
-    callers(
+    PerS = mean_per_s(~"code_server", tl(Looks)),
+    Modules = lists:usort([of_last([~"counts", ~"modules"], [L]) || L <- Looks]),
+    {Advice, Hanging} =
+        case PerS < ?IDLE_PER_S of
+            true -> {hanging_code(), hanging(dyno_health_look:last(Looks))};
+            false -> {asked_often(), ~""}
+        end,
+    Waiting = callers(
         code_server,
         code_callers,
         [~"code_server:call/1"],
         ~"code_server",
-        ~"the code server",
-        <<
-            "Do not call code:ensure_loaded/1 or a missing module for each request: ask once and "
-            "keep the answer (a missing module is searched in all folders each time); start with "
-            "-mode embedded."
-        >>,
+        text("the code server~ts", [Hanging]),
+        Advice,
         Looks
-    ).
+    ),
+    case Waiting of
+        [_ | _] -> Waiting;
+        [] -> [code_work(PerS) || PerS > ?ASKED_PER_S, length(Modules) =:= 1, reloads(Looks) =:= []]
+    end.
+
+hanging(Look) ->
+    case dyno_health_look:waiting_in([~"code_server:'-"], Look) of
+        {0, _} -> ~", which loads nothing meanwhile";
+        {_, ~""} -> ~", which waits for an on_load function";
+        {_, Function} -> text(", which waits for the on_load function in ~ts", [Function])
+    end.
+
+code_work(PerS) ->
+    dyno_finding:new(code_server, none, #{
+        subject => ~"code_server",
+        severity => warning,
+        value => PerS,
+        weight => 73,
+        text => ~"the code server is asked all the time, though no module is loaded",
+        evidence => text("It did ~ts reductions a second.", [show(PerS, ~"count")]),
+        advice => asked_often(),
+        look_closer => ~"dyno trace NODE \"code:ensure_loaded/1 -> caller\""
+    }).
+
+asked_often() ->
+    <<
+        "Do not call code:ensure_loaded/1 or a missing module for each request: ask once and "
+        "keep the answer (a missing module is searched in all folders each time); start with "
+        "-mode embedded."
+    >>.
+
+hanging_code() ->
+    <<
+        "See whether an on_load function hangs, or a folder of the code path does not answer "
+        "(NFS); an on_load function must not wait for others."
+    >>.
 
 %% More often than a deploy loads them.
 reloads(Looks) ->
@@ -229,8 +282,8 @@ monitors(Looks) ->
             severity => warning,
             value => Last,
             weight => 63,
-            text => text("~ts has ~ts monitors of ~ts processes, and more at each look", [
-                Name, show(Last, ~"count"), show(Of, ~"count")
+            text => text("~ts has ~ts monitors of ~ts, and more at each look", [
+                Name, show(Last, ~"count"), processes(Of)
             ]),
             evidence => text("~ts of them at the first look.", [show(First, ~"count")]),
             advice =>
@@ -248,6 +301,9 @@ monitors(Looks) ->
         #{~"name" := Name, ~"monitored" := Of} <- [lists:last(Asked)],
         Of * 10 < Last
     ].
+
+processes(1) -> ~"one process";
+processes(N) -> text("~ts processes", [show(N, ~"count")]).
 
 transactions(Looks) ->
     Sum = fun(Key) -> dyno_health_look:sum([~"transactions", Key], Looks) end,

@@ -111,7 +111,7 @@ atoms(Looks) ->
                         [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]
                     ),
                     evidence => text("~ts now; no module was loaded meanwhile.~ts", [
-                        show(Last, ~"count"), maker(Looks)
+                        show(Last, ~"count"), newest(Looks)
                     ]),
                     advice =>
                         <<
@@ -138,10 +138,10 @@ count_of(Name) ->
         end
     end.
 
-maker(Looks) ->
-    case dyno_health_code:busiest(Looks) of
-        {Name, _, Place, _} -> text(" Busiest meanwhile: ~ts, in ~ts.", [Name, Place]);
-        none -> ~""
+newest(Looks) ->
+    case of_last([~"newest_atoms"], Looks) of
+        [_ | _] = Atoms -> text(" The newest are ~ts.", [lists:join(", ", Atoms)]);
+        _ -> ~""
     end.
 
 is_loading(Looks) ->
@@ -190,8 +190,9 @@ closing(~"ETS tables") ->
     ~"See who makes tables and does not delete them (a table ends with its owner only).";
 closing(_) ->
     <<
-        "See who opens connections or files and does not close them; set time limits. If users "
-        "come at this rate just now, it is no fault."
+        "See who opens connections or files and does not close them (ss -tp state close-wait lists "
+        "sockets that only the other side has closed); set time limits. If users come at this rate "
+        "just now, it is no fault."
     >>.
 
 opening(~"ETS tables") -> ~"dyno trace NODE \"ets:new/2 -> caller\"";

@@ -156,7 +156,8 @@ place([Top | _] = Stack) ->
     " prim_inet inet inet_tcp gen_tcp gen_udp socket prim_socket file prim_file io io_lib string"
     " binary re unicode logger disk_log global code code_server error_handler rpc erpc dets rand"
     " group user user_drv init application ssl prim_eval math persistent_term net_kernel auth zlib"
-    " crypto erts_internal queue GenServer Task Agent Enum Process "
+    " crypto erts_internal queue sys application_master application_controller file_server"
+    " file_io_server dbg supervisor_bridge GenServer Task Agent Enum Process "
 >>).
 
 -spec is_system(binary()) -> boolean().

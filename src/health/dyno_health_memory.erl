@@ -30,6 +30,8 @@ tables(Looks) ->
      || Name <- Names,
         %% Mnesia's own tables come and go with its transactions.
         string:prefix(Name, ~"mnesia_") =:= nomatch,
+        %% It grows while modules are loaded.
+        Name =/= ~"code_server",
         {_, _, PerS, true} = Growth <- [
             dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)
         ],
@@ -43,13 +45,11 @@ rows(Name, #{~"tables" := Tables}) ->
         [] -> unknown
     end.
 
+bytes(Name, #{~"tables" := Tables}) ->
+    hd([B || #{~"name" := Of, ~"bytes" := B} <- Tables, Of =:= Name] ++ [unknown]).
+
 table(Name, {First, Last, PerS, _}, Looks) ->
-    Bytes = dyno_health_look:growth(
-        fun(#{~"tables" := Of}) ->
-            hd([B || #{~"name" := N, ~"bytes" := B} <- Of, N =:= Name] ++ [unknown])
-        end,
-        Looks
-    ),
+    Bytes = dyno_health_look:growth(fun(L) -> bytes(Name, L) end, Looks),
     Memory =
         case Bytes of
             {_, B, BytesPerS, _} ->
@@ -138,8 +138,25 @@ of_whom(~"binary", Looks) ->
         Binary when is_number(Binary) -> holders(Binary, dyno_health_look:last(Looks));
         unknown -> ~""
     end;
+of_whom(~"ets", Looks) ->
+    Names = [Name || #{~"name" := Name} <- of_last([~"tables"], Looks)],
+    Grown = [
+        {PerS, Name}
+     || Name <- Names,
+        {_, _, PerS, _} <- [dyno_health_look:growth(fun(L) -> bytes(Name, L) end, Looks)]
+    ],
+    case lists:reverse(lists:sort(Grown)) of
+        [{PerS, Name} | _] when PerS > 0 -> [text(": table ~ts", [Name]), fixed(Name, Looks)];
+        _ -> ~""
+    end;
 of_whom(_Kind, _Looks) ->
     ~"".
+
+fixed(Name, Looks) ->
+    [
+        text(", whose deleted rows stay while ~ts keeps it fixed (ets:safe_fixtable/2)", [By])
+     || #{~"name" := Of, ~"fixed_by" := By} <- of_last([~"tables"], Looks), Of =:= Name
+    ].
 
 %% Ten seconds of growth may be arriving users.
 full_soon(PerS, Looks) ->
@@ -282,7 +299,7 @@ holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = O
 holders(_Binary, _Look) ->
     ~"".
 
-%% Erlang code makes 2 to 15 bytes of garbage for each reduction, copying 100 and more.
+%% Erlang code makes up to 60 bytes of garbage for each reduction, copying more than 100.
 garbage(Looks) ->
     Values = [mean([~"values", Name], Looks) || Name <- [~"reclaimed", ~"vm.reductions"]],
     known(Values, ~"collections were not read", fun(PerS, Reductions) ->
@@ -340,7 +357,7 @@ garbage(PerS, Each, Looks) ->
         weight => 50,
         text => text(
             "terms of ~ts a second are copied and collected again: ~ts for each reduction, "
-            "usual are 2 to 15",
+            "usual are up to 60",
             [
                 show(round(PerS), ~"B"), show(round(Each), ~"B")
             ]

@@ -243,13 +243,10 @@ dirty_io(Threads) ->
     Text = text(": ~b of ~b dirty I/O schedulers wait in a system call~ts", [
         length(Stuck), length(Threads), name(Stuck)
     ]),
-    [
-        {dirty_io, dirty_io_stuck, Share, ?STUCK, Text, <<
-            "Find the file that does not answer (a FIFO, NFS, a full disk), and unblock or unmount "
-            "it."
-        >>}
-     || Share >= ?STUCK
-    ].
+    Advice = <<
+        "Find the file that does not answer (a FIFO, NFS, a full disk), and unblock or unmount it."
+    >>,
+    [{dirty_io, dirty_io_stuck, Share, ?STUCK, Text, Advice} || Share >= ?STUCK].
 
 %% Of x86-64.
 name(Calls) ->

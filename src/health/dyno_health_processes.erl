@@ -133,6 +133,7 @@ heaps(Looks) ->
      || {Pid, Asked, _} <- lasting(Looks),
         [First, _, _ | _] = Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
         Sizes =:= lists:sort(Sizes),
+        length(lists:usort(Sizes)) >= 3,
         Last <- [lists:last(Sizes)],
         PerS <- [(Last - First) / span(Looks)],
         PerS > value(heap_per_s),

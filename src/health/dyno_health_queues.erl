@@ -183,6 +183,8 @@ cause(Asked, Searching) ->
                 ),
                 ~"Ask for message_queue_len only, or at each hundredth message."
             };
+        {{[<<"sys:suspend_loop", _/binary>> | _], _, _}, _, _} ->
+            {~"It takes no message: somebody called sys:suspend/1 for it.", resume()};
         {{[Top | _] = Stack, Share, Looks}, _, _} ->
             Stands = text("In ~b of ~b looks it stood in ~ts", [
                 round(Share * Looks), Looks, dyno_health_look:place(Stack)
@@ -269,6 +271,12 @@ is_formatting(Frame) ->
         ~"logger_formatter:"
     ]).
 
+resume() ->
+    <<
+        "sys:resume/1 lets it go on. See who suspended it: a debugger, sys:replace_state/2, or a "
+        "release upgrade that did not end."
+    >>.
+
 general() ->
     <<
         "Let senders wait (a call instead of a cast) or drop above a limit; share the work among "
@@ -333,6 +341,8 @@ stuck_at(Pid, Asked, Stack, For) ->
                         "The logger cannot write: standard output is a pipe or terminal that "
                         "nobody reads. Read it, or log to a file."
                     >>;
+                {[], [<<"sys:suspend_loop", _/binary>> | _]} ->
+                    resume();
                 {[], _} when hd(Stack) =:= ~"timer:sleep/1" ->
                     ~"It sleeps: use erlang:send_after/3 in place of timer:sleep/1.";
                 {[], []} ->
@@ -359,8 +369,22 @@ bottlenecks(Looks) ->
         lists:all(fun is_never_idle/1, Asked),
         2 * length([A || A <- Asked, dyno_health_look:progresses(A) =:= false]) < length(Asked),
         not is_suspended(Asked, Looks),
-        {Stack, _, _} <- [dyno_health_look:stands(Asked)]
+        {Stack, _, _} <- [dyno_health_look:stands(Asked)],
+        %% A check of its own.
+        name(Asked) =/= ~"code_server",
+        %% Its queue is found.
+        not takes_none(Asked, Stack) orelse
+            queue(Pid, lists:max(Queues), Asked, Looks) =:= []
     ].
+
+%% It waits in a receive of its own, which takes none of the messages.
+takes_none(_Asked, [<<"sys:suspend_loop", _/binary>> | _]) ->
+    true;
+takes_none(Asked, [Top | _]) ->
+    2 * length([S || #{~"status" := ~"waiting"} = S <- Asked]) > length(Asked) andalso
+        not dyno_health_look:is_system(Top);
+takes_none(_Asked, []) ->
+    false.
 
 %% With messages in its queue a server that waits, and goes on, waits inside a callback.
 is_never_idle(#{~"status" := ~"waiting"} = Asked) ->

@@ -14,6 +14,8 @@
 -define(NATIVE_REDUCTIONS, 20_000).
 %% +sbwt long.
 -define(LONG, 4).
+%% By other programs, of the time of each scheduler.
+-define(TAKEN, 0.3).
 -define(NOT_READ, ~"the schedulers were not read").
 
 -spec checks() -> [dyno_health:check()].
@@ -67,35 +69,44 @@ dirty_io(Busy, Count, Looks) ->
         dyno_health_look:last(Looks)
     ),
     Running = running_in(~"prim_file:", Looks),
+    {Severity, Does, Advice} =
+        case [R || {_, _, true} = R <- Running] of
+            [] ->
+                {critical, ~"sit in a system call that does not return", <<
+                    "Find the file that does not answer (a FIFO without a reader or writer, NFS, a "
+                    "full disk) and unblock or unmount it; more of these schedulers (+SDio) only "
+                    "put it off."
+                >>};
+            [_ | _] ->
+                {warning, ~"wait for the disk, in calls that take long", <<
+                    "Write less often and more at a time; call file:sync/1 for many writes at "
+                    "once; see whether the disk is slow (iostat -x). Other file operations wait "
+                    "for the same schedulers."
+                >>}
+        end,
     Evidence =
         case {Running, Waiting} of
-            {[{Name, Frame} | _], _} -> text(" One of them is ~ts in ~ts.", [Name, Frame]);
+            {[{Name, Frame, _} | _], _} -> text(" One of them is ~ts in ~ts.", [Name, Frame]);
             {[], 0} -> ~"";
             {[], _} -> text(" Such as in ~ts.", [Who])
         end,
     dyno_finding:new(dirty_io, dirty_io_stuck, #{
         subject => ~"dirty I/O schedulers",
-        severity => critical,
+        severity => Severity,
         value => Busy,
         weight => 170,
-        text => text("~b of ~b dirty I/O schedulers sit in a system call that does not return", [
-            round(Busy * Count), Count
-        ]),
+        text => text("~b of ~b dirty I/O schedulers ~ts", [round(Busy * Count), Count, Does]),
         evidence => text("They were busy ~b % of the time and hardly used a processor.~ts", [
             round(100 * Busy), Evidence
         ]),
-        advice =>
-            <<
-                "Find the file that does not answer (a FIFO without a reader or writer, NFS, a "
-                "full disk) and unblock or unmount it; more of these schedulers (+SDio) only put "
-                "it off."
-            >>,
+        advice => Advice,
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
 
+%% A process and its function, and whether it goes on.
 running_in(Prefix, Looks) ->
     [
-        {Name, Frame}
+        {Name, Frame, lists:any(fun(A) -> dyno_health_look:progresses(A) =:= true end, Asked)}
      || {_, Asked} <- dyno_health_look:suspects(Looks),
         {[Frame | _], _, _} <- [dyno_health_look:stands(Asked)],
         string:prefix(Frame, Prefix) =/= nomatch,
@@ -142,11 +153,18 @@ busiest(Looks) ->
 full(Looks) ->
     Queue = mean([~"values", ~"vm.run_queue.normal"], Looks),
     Values = [busy_of(~"normal", Looks), Queue, schedulers(Looks)],
+    %% A scheduler whose thread waits for a processor counts as busy, too.
+    Delay = delay(Looks),
+    Severity =
+        case is_number(Delay) andalso Delay > ?TAKEN of
+            true -> note;
+            false -> warning
+        end,
     known(Values, ?NOT_READ, fun(Busy, Ready, Count) ->
         [
             dyno_finding:new(schedulers_full, scheduler_full, #{
                 subject => ~"schedulers",
-                severity => warning,
+                severity => Severity,
                 value => Busy,
                 weight => 45,
                 text => text(
@@ -300,8 +318,8 @@ long_gc(Name, Of) ->
             end,
         value => most_ms(Of),
         weight => 65,
-        text => text("~ts stands still for up to ~ts while its heap is collected, ~b times", [
-            one_of(Name, Of), show(most_ms(Of), ~"ms"), times(Of)
+        text => text("~ts stands still for up to ~ts while its heap is collected, ~ts", [
+            one_of(Name, Of), show(most_ms(Of), ~"ms"), often(times(Of))
         ]),
         advice =>
             <<
@@ -310,6 +328,9 @@ long_gc(Name, Of) ->
             >>,
         look_closer => ~"dyno profile NODE --kind memory"
     }).
+
+often(1) -> ~"once";
+often(N) -> text("~b times", [N]).
 
 one_of(Group, Of) ->
     case lists:uniq([Process || #{~"process" := Process} <- Of]) of

@@ -163,11 +163,24 @@ queue(Pid, #{~"suspects" := Suspects}) ->
 
 %% Without a queue the server has taken all requests, and answers later: so do long polls.
 waited(Name, Pid, Limit, Count, Queue, Looks) ->
+    Last = dyno_health_look:last(Looks),
     {Severity, Took} =
-        case Queue of
-            0 -> {note, [~" It has taken the requests, and may answer later on purpose."]};
-            _ -> {warning, []}
+        case {Queue, dyno_health_look:waiting_in([~"application_master:start_it"], Last)} of
+            {0, {N, Start}} when Name =:= ~"application_controller", N > 0 ->
+                {warning,
+                    text("The start of an application does not end~ts.", [
+                        [[", in ", Start] || Start =/= ~""]
+                    ])};
+            {0, _} ->
+                {note, ~"It has taken the requests, and may answer later on purpose."};
+            _ ->
+                {warning, ~""}
         end,
+    Names = names(Looks),
+    Itself = [
+        text("It waits itself for ~ts.", [maps:get(To, Names, To)])
+     || {From, To} <- edges(Last), From =:= Pid
+    ],
     Where =
         case [A || {Of, A} <- dyno_health_look:suspects(Looks), Of =:= Pid] of
             [Asked | _] ->
@@ -186,7 +199,9 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
         text => text("~b processes wait in a call to ~ts, the same as one look before", [
             Count, Name
         ]),
-        evidence => text("~ts~ts", [Where, Took]),
+        evidence => text("~ts", [
+            lists:join(" ", [T || T <- [Where, Took | lists:sublist(Itself, 1)], T =/= ~""])
+        ]),
         advice =>
             <<
                 "See what it waits for itself, or what its callback does so long; give calls a "
@@ -255,34 +270,43 @@ lock(Resource, Holder, Waiting, Last, Looks) ->
     }).
 
 logger_callers(Looks) ->
-    Counts = [
-        dyno_health_look:waiting_in([~"logger_olp:call/2", ~"logger_olp:do_load/3"], L)
-     || L <- tl(Looks)
-    ],
-    Least = lists:min([N || {N, _} <- Counts]),
-    {_, Who} = lists:last(Counts),
-    case Least >= dyno_finding_limits:value(log_callers) of
-        true ->
+    Waits = fun(Functions) ->
+        Counts = [dyno_health_look:waiting_in(Functions, L) || L <- tl(Looks)],
+        {lists:min([N || {N, _} <- Counts]), element(2, lists:last(Counts))}
+    end,
+    Limit = dyno_finding_limits:value(log_callers),
+    case
+        {
+            Waits([~"logger_olp:call/2", ~"logger_olp:do_load/3"]),
+            Waits([~"logger_backend:call_handlers/"])
+        }
+    of
+        {{N, Who}, _} when N >= Limit ->
             [
-                dyno_finding:new(logger, log_callers, #{
-                    subject => ~"logger",
-                    severity => critical,
-                    value => Least,
-                    weight => 120,
-                    text => text("~b processes wait to log, such as in ~ts", [Least, Who]),
-                    evidence =>
-                        <<
-                            "The handler makes its callers wait (mode sync): it writes more "
-                            "slowly than the node logs."
-                        >>,
-                    advice =>
-                        <<
-                            "Log less; let the handler drop (drop_mode_qlen, burst_limit_enable);"
-                            " write to a file, not to a pipe that is read slowly."
-                        >>,
-                    look_closer => ~"dyno trace NODE \"logger_olp:call/2 -> caller\""
-                })
+                logger(N, Who, critical, <<
+                    "The handler makes its callers wait (mode sync): it writes more slowly than "
+                    "the node logs."
+                >>)
             ];
-        false ->
+        {_, {N, Who}} when N >= Limit ->
+            [logger(N, Who, warning, ~"Each waits in the code of a handler, which is slow.")];
+        _ ->
             []
     end.
+
+logger(Count, Who, Severity, Evidence) ->
+    dyno_finding:new(logger, log_callers, #{
+        subject => ~"logger",
+        severity => Severity,
+        value => Count,
+        weight => 120,
+        text => text("~b processes wait to log, such as in ~ts", [Count, Who]),
+        evidence => Evidence,
+        advice =>
+            <<
+                "Log less; let the handler drop (drop_mode_qlen, burst_limit_enable); write to a "
+                "file, not to a pipe that is read slowly. A handler of your own gives its work to "
+                "a process."
+            >>,
+        look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/2 -> caller\""
+    }).

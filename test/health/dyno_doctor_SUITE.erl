@@ -393,6 +393,26 @@ further_cases() ->
             counts_grow,
             ~"more ports each second"
         },
+        %% A supervisor's own parent is none of its children.
+        {
+            "start() -> {ok, _} = supervisor:start_link({local, shop_sup}, sick, []), "
+            "  timer:sleep(infinity). "
+            "init([]) -> {ok, {#{intensity => 100, period => 1}, "
+            "  [#{id => web, start => {sick, web, []}}]}}. "
+            "web() -> {ok, spawn_link(fun() -> timer:sleep(200), exit(econnrefused) end)}. ",
+            restarts,
+            ~"1 of 1 are others"
+        },
+        {
+            "start() -> Self = self(), spawn(fun() -> Self ! sessions(self()), drain() end), "
+            "  receive S -> keep(S) end. "
+            "sessions(Self) -> S = trace:session_create(left, Self, []), "
+            "  _ = trace:function(S, {lists, seq, 2}, true, [local]), S. "
+            "drain() -> receive _ -> drain() end. "
+            "keep(S) -> timer:sleep(100), keep(S). ",
+            tracing,
+            ~"somebody traces this node"
+        },
         %% Three servers, a cycle.
         {
             "start() -> [spawn(sick, server, [A, B]) || {A, B} <- [{a, b}, {b, c}, {c, a}]], "

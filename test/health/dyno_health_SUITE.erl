@@ -146,7 +146,7 @@ cases() ->
             tables => fun(N) -> [table(~"sessions", 2500 * N)] end
         }},
         {[held], warning, ~"holds 1.2 GB", #{values => #{~"os.vm.rss" => 1.2e9}}},
-        {[garbage], warning, ~"100 MB a second", #{values => #{~"reclaimed" => 1.0e8}}},
+        {[garbage], warning, ~"200 MB a second", #{values => #{~"reclaimed" => 2.0e8}}},
         {[queue], critical, ~"messages wait for pool", #{
             suspects => [
                 suspect(#{
@@ -398,6 +398,47 @@ cases() ->
                     stack => [~"timer:sleep/1", ~"shop:handle_call/3", ~"gen_server:loop/5"]
                 })
             ]
+        }},
+        %% Of a server that is suspended, no other check says that it works.
+        {[queue], warning, ~"20 more each second", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(N) -> 100 + 50 * N end,
+                    status => ~"waiting",
+                    stack => [~"sys:suspend_loop/6", ~"proc_lib:init_p_do_apply/3"]
+                })
+            ]
+        }},
+        {[dirty_io], warning, ~"9 of 10 dirty I/O schedulers wait for the disk", #{
+            values => #{~"vm.scheduler_utilisation.dirty_io" => 0.9},
+            threads => #{dirty_io => #{worked_ns => 9_000_000_000, cpu_ns => 1000, ready_ns => 0}},
+            suspects => [
+                suspect(#{queue => fun(_) -> 0 end, stack => [~"prim_file:sync/1", ~"shop:log/1"]})
+            ]
+        }},
+        {[logger], warning, ~"20 processes wait to log, such as in shop_log:log/2", #{
+            places => [
+                place(20, [~"timer:sleep/1", ~"shop_log:log/2", ~"logger_backend:call_handlers/3"])
+            ]
+        }},
+        {[waited_for], warning, ~"6 processes wait in a call to application_controller", #{
+            calls => [Call#{to_name := ~"application_controller"} || Call <- callers(6)],
+            places => [place(1, [~"shop_app:start/2", ~"application_master:start_it_old/4"])]
+        }},
+        {[code_server], warning, ~"9 processes wait for the code server", #{
+            suspects => [suspect(#{name => ~"code_server", queue => fun(_) -> 9 end})]
+        }},
+        {[memory_grows], note, ~"ets: table jobs, whose deleted rows stay while exporter", #{
+            values => fun(N) ->
+                #{
+                    ~"vm.memory.total" => 1.0e8 + 1.0e7 * N,
+                    ~"vm.memory.ets" => 1.0e7 + 1.0e7 * N,
+                    ~"os.vm.rss" => 1.1e8 + 1.0e7 * N
+                }
+            end,
+            tables => fun(N) ->
+                [(table(~"jobs", 10))#{bytes := 10_000_000 * (N + 1), fixed_by => ~"exporter"}]
+            end
         }},
         {[timers], warning, ~"4000 intervals", #{
             groups => fun(_) -> [group(~"timer:interval_loop/5", 4000, 0)] end

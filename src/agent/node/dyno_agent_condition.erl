@@ -21,6 +21,7 @@ A helper with a time limit reads `/proc`, because dirty I/O schedulers may be st
 -define(MOST_HOLDERS, 300).
 -define(MOST_READ, 5).
 -define(MOST_SUPERVISORS, 100).
+-define(NEWEST, 3).
 -define(SUPERVISOR_WORDS, 100_000).
 
 -doc "The part of a look from two readings; without an earlier one there are no differences.".
@@ -40,7 +41,8 @@ between(Before, Now) ->
         tables => maps:get(tables, Now),
         names => replaced(Before, Now),
         children => children(Before, Now),
-        locks => locks()
+        locks => locks(),
+        newest_atoms => newest_atoms()
     }.
 
 -doc "Reads all values; the threads are of `dyno_agent_threads`.".
@@ -173,7 +175,16 @@ tables() ->
      || Name := {N, Objects, Words} <- dyno_agent_resources:sums()
     ],
     Sorted = lists:sort(fun(#{bytes := A}, #{bytes := B}) -> A >= B end, All),
-    lists:sublist(Sorted, ?MOST_TABLES).
+    [maps:merge(Table, fixed(Table)) || Table <- lists:sublist(Sorted, ?MOST_TABLES)].
+
+%% Who iterates over a named table: meanwhile deleted rows keep their memory.
+fixed(#{name := Text}) ->
+    try ets:info(binary_to_existing_atom(Text), safe_fixed_monotonic_time) of
+        {_, [{Pid, _} | _]} -> #{fixed_by => dyno_agent_census:name(Pid)};
+        _ -> #{}
+    catch
+        error:badarg -> #{}
+    end.
 
 %% Names with another process: it was restarted.
 names() ->
@@ -205,8 +216,10 @@ supervised(Seen) ->
         dyno_agent_suspect:each(
             fun(Pid) ->
                 [
-                    {Pid, Links}
-                 || [{_, Words}, {_, Links}] <- [process_info(Pid, [total_heap_size, links])],
+                    {Pid, lists:delete(Parent, Links)}
+                 || [{_, Words}, {_, Links}, {_, Parent}] <- [
+                        process_info(Pid, [total_heap_size, links, parent])
+                    ],
                     Words < ?SUPERVISOR_WORDS
                 ]
             end,
@@ -221,7 +234,13 @@ children(#{children := Before}, #{children := Now}) ->
         #{
             supervisor => dyno_agent_census:name(Pid),
             children => length(Links),
-            replaced => length(New)
+            replaced => length(New),
+            newest => dyno_agent_suspect:each(
+                fun(Child) ->
+                    [dyno_agent_census:group(Child) || is_process_alive(Child)]
+                end,
+                [P || P <- New, is_pid(P)]
+            )
         }
      || Pid := Links <- Now,
         {ok, Old} <- [maps:find(Pid, Before)],
@@ -308,6 +327,18 @@ reductions(Name) ->
     case process_info(whereis(Name), reductions) of
         {_, N} -> N;
         undefined -> 0
+    end.
+
+%% The number of an atom in the table, as the runtime packs it in terms of its own.
+newest_atoms() ->
+    Count = erlang:system_info(atom_count),
+    try
+        [
+            dyno_agent_name:module(binary_to_term(<<131, $K, N:24>>))
+         || N <- lists:seq(Count - ?NEWEST, Count - 1)
+        ]
+    catch
+        error:badarg -> []
     end.
 
 code_server(none, _Now) -> 0;

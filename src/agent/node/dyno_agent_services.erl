@@ -8,7 +8,7 @@ Mnesia, connections to other nodes, and who traces. All but the other nodes' vie
 from tables, without a message to a process.
 """.
 
--export([read/0, breakpoints/0]).
+-export([read/0, breakpoints/0, sessions/0]).
 
 -define(MOST_NODES, 20).
 -define(ANSWER_MS, 800).
@@ -131,7 +131,20 @@ tracing() ->
         {system_profile, erlang:system_profile()},
         {dbg, whereis(dbg)}
     ],
-    [atom_to_binary(What) || {What, Is} <- Set, Is =/= [], Is =/= undefined].
+    [atom_to_binary(What) || {What, Is} <- Set, Is =/= [], Is =/= undefined] ++
+        [<<"session ", Name/binary>> || Name <- sessions()].
+
+-doc "The names of other programs' trace sessions.".
+-spec sessions() -> [binary()].
+sessions() ->
+    [
+        Text
+     || {Name, _} <- trace:session_info(all),
+        Name =/= legacy,
+        Name =/= default,
+        Text <- [atom_to_binary(Name)],
+        string:prefix(Text, ~"dyno_") =:= nomatch
+    ].
 
 -doc "Functions with breakpoints of tracers outside of sessions: their number, and some names.".
 -spec breakpoints() -> #{count := non_neg_integer(), names := [binary()]}.

@@ -36,10 +36,11 @@ mailbox is copied.
 -define(RELATION, 200).
 %% Each change of breakpoints waits for all schedulers: all functions at once, but these.
 -define(TABLES, [
-    {{ets, '_', '_'}, true},
-    {{ets, lookup, '_'}, false},
-    {{ets, lookup_element, '_'}, false},
-    {{ets, member, '_'}, false}
+    {{ets, '_', '_'}, true}
+    | [
+        {{ets, F, '_'}, false}
+     || F <- [lookup, lookup_element, member, first, last, next, prev, do_foldl, do_foldr]
+    ]
 ]).
 -define(LOADED, [{{ets, insert, 2}, true}]).
 -define(WRITES, [
@@ -62,7 +63,9 @@ mailbox is copied.
         {select, [2, 3]},
         {select_count, [2]},
         {select_delete, [2]},
-        {tab2list, [1]}
+        {tab2list, [1]},
+        {foldl, [3]},
+        {foldr, [3]}
     ],
     A <- As
 ]).
@@ -175,6 +178,10 @@ callers(Standing) -> [Pid || {Pid, [Top | _]} <- Standing, is_calling(Top)].
 is_calling({gen, do_call, 4}) -> true;
 is_calling({io, wait_io_mon_reply, 2}) -> true;
 is_calling({io, execute_request, _}) -> true;
+%% For the initialisation of a process that it starts.
+is_calling({proc_lib, sync_start, _}) -> true;
+is_calling({proc_lib, sync_start_link, _}) -> true;
+is_calling({file_io_server, do_start, _}) -> true;
 is_calling(_) -> false.
 
 %% A process with many monitors is a registry: its monitors do not show a call.
@@ -317,17 +324,25 @@ used(Pids) ->
      || Pid := {S, Calls} <- called(?TABLES, Pids)
     }.
 
+scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
+    scanned(Fold, 3, Table);
 scanned({ets, Function, [Table | More]}) ->
     [
-        {Rows, {ets, Function, 1 + length(More)}, ets:info(Table, name)}
+        Scan
      || lists:member({ets, Function, 1 + length(More)}, ?SCANS),
         is_whole(Function, Table, More),
-        Rows <- [ets:info(Table, size)],
-        is_integer(Rows),
-        Rows > ?MANY_ROWS
+        Scan <- scanned(Function, 1 + length(More), Table)
     ];
 scanned(_Call) ->
     [].
+
+scanned(Function, Arity, Table) ->
+    [
+        {Rows, {ets, Function, Arity}, ets:info(Table, name)}
+     || Rows <- [ets:info(Table, size)],
+        is_integer(Rows),
+        Rows > ?MANY_ROWS
+    ].
 
 scans([], _S) ->
     #{};
@@ -337,7 +352,12 @@ scans([{_, Function, Name} | _] = Of, S) ->
             function => dyno_agent_name:mfa(Function),
             table => dyno_agent_name:module(Name),
             rows => lists:max([Rows || {Rows, _, _} <- Of]),
-            per_s => length(Of) / S
+            %% One among many other calls was seen for a moment only.
+            per_s =>
+                case Of of
+                    [_] -> 1 / max(S, ?TRACED_MS / 1000);
+                    _ -> length(Of) / S
+                end
         }
     }.
 

@@ -93,7 +93,7 @@ is_readable(Tries) ->
         true ->
             true;
         false ->
-            timer:sleep(?AGAIN_MS),
+            ok = dyno_agent_census:pause(?AGAIN_MS),
             is_readable(Tries - 1)
     end.
 

@@ -367,7 +367,6 @@ notes(_View, _At, _Before) ->
 
 %% Other programs that trace this node. dyno's own sessions are left out.
 tracers() ->
-    Sessions = [Name || {Name, _} <- trace:session_info(all), is_foreign(Name)],
     Legacy = [
         Name
      || {tracer, Pid} <- [erlang:trace_info(new, tracer)],
@@ -381,16 +380,12 @@ tracers() ->
     [
         unicode:characters_to_binary([Title, lists:join(", ", Names)])
      || {Title, Names} <- [
-            {"trace sessions of others: ", [atom_to_binary(S) || S <- Sessions]},
+            {"trace sessions of others: ", dyno_agent_services:sessions()},
             {"new processes are traced by ", Legacy},
             {"system_monitor: ", Monitors}
         ],
         Names =/= []
     ].
-
-is_foreign(legacy) -> false;
-is_foreign(default) -> false;
-is_foreign(Name) -> not lists:prefix("dyno_", atom_to_list(Name)).
 
 event({Event, Value}) -> io_lib:format("~ts ~0tP", [Event, Value, 4]);
 event(Event) -> atom_to_list(Event).

@@ -60,7 +60,7 @@ all() ->
             ~"A collection of that heap stops its process for long, and copies all that lives."},
         {binary_bytes, 100_000_000, ~"B",
             ~"Binaries live as long as any process refers to a part."},
-        {garbage_bytes_each, 50, ~"B",
+        {garbage_bytes_each, 100, ~"B",
             ~"Copying and collecting take the processors and the memory's speed."},
         {garbage_bytes_per_s, 20_000_000, ~"B/s",
             ~"Copying and collecting take the processors and the memory's speed."},
