@@ -77,7 +77,8 @@ run(Nodes, Options) ->
     | {error, dyno_error:error()}.
 attach(Nodes, #{for_ms := ForMs} = Options) ->
     maybe
-        {ok, Targets} ?= attached(Nodes, ForMs, Options),
+        %% Seen from outside it is a recording already.
+        {ok, [_ | _] = Targets} ?= attached(Nodes, ForMs, Options),
         LongestMs = max(ForMs, longest_ms(Targets)),
         Plan = #{nodes => Nodes, targets => Targets, tick_ms => ?TICK_MS},
         State = Options#{nodes => Nodes, results => #{}, for_ms := LongestMs},

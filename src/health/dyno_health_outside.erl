@@ -240,13 +240,26 @@ dirty_io(Threads) ->
         (is_integer(Call) andalso not lists:member(Call, ?IDLE_CALLS)) orelse State =:= ~"D"
     ],
     Share = length(Stuck) / max(1, length(Threads)),
-    Text = text(": ~b of ~b dirty I/O schedulers wait in a system call~ts", [
-        length(Stuck), length(Threads), name(Stuck)
+    Verb =
+        case Stuck of
+            [_] -> ~"waits";
+            _ -> ~"wait"
+        end,
+    Text = text(": ~b of ~b dirty I/O schedulers ~ts in a system call~ts", [
+        length(Stuck), length(Threads), Verb, name(Stuck)
     ]),
     Advice = <<
         "Find the file that does not answer (a FIFO, NFS, a full disk), and unblock or unmount it."
     >>,
-    [{dirty_io, dirty_io_stuck, Share, ?STUCK, Text, Advice} || Share >= ?STUCK].
+    case Stuck of
+        _ when Share >= ?STUCK ->
+            [{dirty_io, dirty_io_stuck, Share, ?STUCK, Text, Advice}];
+        [_ | _] ->
+            Waits = [Text, ~"; if the code server waits for that, it loads no module"],
+            [{dirty_io, none, length(Stuck), 1, Waits, Advice}];
+        [] ->
+            []
+    end.
 
 %% Of x86-64.
 name(Calls) ->

@@ -164,6 +164,7 @@ queue(Pid, #{~"suspects" := Suspects}) ->
 %% Without a queue the server has taken all requests, and answers later: so do long polls.
 waited(Name, Pid, Limit, Count, Queue, Looks) ->
     Last = dyno_health_look:last(Looks),
+    IsElsewhere = binary:match(Pid, ~" at ") =/= nomatch,
     {Severity, Took} =
         case {Queue, dyno_health_look:waiting_in([~"application_master:start_it"], Last)} of
             {0, {N, Start}} when Name =:= ~"application_controller", N > 0 ->
@@ -171,6 +172,8 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
                     text("The start of an application does not end~ts.", [
                         [[", in ", Start] || Start =/= ~""]
                     ])};
+            {0, _} when IsElsewhere ->
+                {note, ~"It is in another node: look there."};
             {0, _} ->
                 {note, ~"It has taken the requests, and may answer later on purpose."};
             _ ->

@@ -22,11 +22,14 @@ all() ->
         watches_a_node_that_restarts,
         names_more_illnesses,
         names_further_illnesses,
+        a_stopped_node,
+        a_server_of_another_node,
         a_saturated_node,
         writers_of_a_table
     ].
 
-slow() -> all() -- [names_the_illness, writers_of_a_table].
+slow() ->
+    all() -- [names_the_illness, writers_of_a_table, a_stopped_node, a_server_of_another_node].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -153,6 +156,52 @@ writers_of_a_table(_Config) ->
         ]
     ],
     ok.
+
+%% It does not answer, and is seen from outside.
+a_stopped_node(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    Pid = erpc:call(Node, os, getpid, []),
+    try
+        _ = os:cmd("kill -STOP " ++ Pid),
+        {ok, #{~"runs" := [Run]}} = dyno_doctor:run([Node], #{for_ms => 5000}),
+        ?assertMatch([{_, #{check := stopped}} | _], dyno_finding:read(Run))
+    after
+        _ = os:cmd("kill -CONT " ++ Pid),
+        dyno_peers:stop(Peer)
+    end.
+
+%% For whom a process waits there, has its node in its name.
+a_server_of_another_node(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        Self = self(),
+        sick = dyno_peers:load(
+            Node,
+            "-module(sick). -export([start/1]). "
+            "start(To) -> register(stock, self()), To ! ready, timer:sleep(infinity). "
+        ),
+        _ = erpc:call(Node, erlang, spawn, [sick, start, [Self]]),
+        receive
+            ready -> ok
+        end,
+        Caller = spawn_link(fun() -> gen:call({stock, Node}, '$gen_call', ask, infinity) end),
+        Name = iolist_to_binary(io_lib:format("stock at ~ts", [Node])),
+        ?assertMatch([#{to_name := Name}], called(Caller)),
+        unlink(Caller),
+        exit(Caller, kill)
+    after
+        dyno_peers:stop(Peer)
+    end.
+
+called(Caller) ->
+    case dyno_agent_suspect:calls(dyno_agent_suspect:functions([Caller])) of
+        [] ->
+            receive
+            after 10 -> called(Caller)
+            end;
+        Calls ->
+            Calls
+    end.
 
 %% More processes compute than there are schedulers: no question may wait for all of them.
 a_saturated_node(_Config) ->

@@ -463,6 +463,10 @@ from_outside(_Config) ->
             {[], Seen},
             {[stopped], Seen#{threads := [Thread(~"erts_sched_1", ~"T", none, 0.0)]}},
             {[dirty_io], Seen#{threads := Normal ++ Dirty}},
+            {[dirty_io], Seen#{
+                threads := Normal ++
+                    [hd(Dirty) | [Thread(~"erts_dios_3", ~"S", 202, 0.0) || _ <- Normal]]
+            }},
             {[near_limit], Seen#{fds := 1020}},
             {[schedulers_full], Seen#{threads := [Thread(~"erts_sched_1", ~"R", none, 1.0)]}},
             {[throttled], Seen#{throttled := 0.7}},

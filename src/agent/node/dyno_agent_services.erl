@@ -132,7 +132,7 @@ tracing() ->
         {dbg, whereis(dbg)}
     ],
     [atom_to_binary(What) || {What, Is} <- Set, Is =/= [], Is =/= undefined] ++
-        [<<"session ", Name/binary>> || Name <- sessions()].
+        [<<"session ", Name/binary>> || Name <- sessions(), Name =/= ~"dbg"].
 
 -doc "The names of other programs' trace sessions.".
 -spec sessions() -> [binary()].

@@ -155,23 +155,32 @@ places(Standing) ->
      || {Count, Stack, Pid} <- lists:sublist(Most, ?MOST_PLACES)
     ].
 
--doc "Calls by processes with these stacks: caller and monitored server; also the servers' own.".
+-doc """
+Calls by processes with these stacks: caller and monitored server; also the servers' own. A server
+of another node has its node in its name.
+""".
 -spec calls([{pid(), [mfa()]}]) -> [#{from | to := binary(), from_name | to_name := binary()}].
 calls(Standing) ->
     First = edges(lists:sublist(callers(Standing), ?MOST_CALLS)),
-    Waited = lists:uniq([To || {_, To} <- First]) -- [Pid || {Pid, _} <- Standing],
+    Waited = lists:uniq([To || {_, To} <- First, is_here(To)]) -- [Pid || {Pid, _} <- Standing],
     Edges = First ++ edges(callers(functions(Waited))),
-    Pids = lists:uniq(lists:append([[From, To] || {From, To} <- Edges])),
+    Pids = lists:uniq([Pid || {From, To} <- Edges, Pid <- [From, To], is_here(Pid)]),
     Names = maps:from_list(each(fun(Pid) -> [{Pid, dyno_agent_census:name(Pid)}] end, Pids)),
     [
         #{
             from => dyno_agent_census:pid(From),
-            to => dyno_agent_census:pid(To),
-            from_name => maps:get(From, Names, dyno_agent_census:pid(From)),
-            to_name => maps:get(To, Names, dyno_agent_census:pid(To))
+            to => printed(To),
+            from_name => maps:get(From, Names, printed(From)),
+            to_name => maps:get(To, Names, printed(To))
         }
      || {From, To} <- Edges
     ].
+
+is_here(Pid) -> is_pid(Pid) andalso node(Pid) =:= node().
+
+printed({Name, Node}) -> text("~ts at ~ts", [Name, Node]);
+printed(Pid) when node(Pid) =:= node() -> dyno_agent_census:pid(Pid);
+printed(Pid) -> text("~ts at ~ts", [dyno_agent_census:pid(Pid), node(Pid)]).
 
 callers(Standing) -> [Pid || {Pid, [Top | _]} <- Standing, is_calling(Top)].
 
@@ -194,15 +203,14 @@ edges(Pids) ->
                 length(Monitors) =< 3,
                 [{process, Item} | _] <- [[M || {process, _} = M <- lists:reverse(Monitors)]],
                 To <- [whom(Item)],
-                is_pid(To),
-                node(To) =:= node()
+                To =/= undefined
             ]
         end,
         Pids
     ).
 
 whom({Name, Node}) when Node =:= node() -> whereis(Name);
-whom(Pid) -> Pid.
+whom(Other) -> Other.
 
 -doc "All details of each process; `answered` is false of one that does not answer.".
 -spec details([pid()]) -> [{pid(), map()}].
