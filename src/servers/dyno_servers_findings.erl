@@ -40,7 +40,9 @@ of_node(OfNode, Servers, Rows) ->
     Busy = lists:flatmap(fun of_row/1, dyno_servers_row:ranked(busy, Rows)),
     Crashes = [{-N, Row} || #{crashes := N} = Row <- Rows, N > 0],
     Crashed = [crashed(Row) || {_, Row} <- lists:keysort(1, Crashes)],
-    lists:sublist(Busy, ?MOST) ++ lists:sublist(Crashed, ?MOST) ++ others(OfNode, Servers) ++
+    {Warnings, Notes} = lists:partition(fun(#{severity := Is}) -> Is =:= warning end, Busy),
+    lists:sublist(Warnings ++ Notes, ?MOST) ++ lists:sublist(Crashed, ?MOST) ++
+        others(OfNode, Servers) ++
         [
             dyno_finding:new(level, none, #{
                 severity => note,
@@ -66,9 +68,27 @@ of_row(#{arrival_rate := Arrivals, rate := Rate, queue_now := Queue} = Row) when
             ]),
             [finding(behind, server_behind, warning, Text, #{value => Behind}, Row)];
         false ->
-            busy(Row)
+            backlog(Row)
     end;
 of_row(Row) ->
+    busy(Row).
+
+%% Also if the queue does not grow.
+backlog(#{rate := Rate, queue_now := Queue} = Row) when is_number(Rate) ->
+    WaitNs = Queue * 1.0e9 / max(Rate, 1.0e-9),
+    case WaitNs >= dyno_finding_limits:value(server_backlog) of
+        true when Rate > 0 ->
+            Text = text("~ts, ~ts of work at ~ts", [
+                waiting(Queue), dyno_unit:format(WaitNs, ~"ns"), dyno_unit:format(Rate, ~"1/s")
+            ]),
+            [finding(backlog, server_backlog, warning, Text, #{value => WaitNs}, Row)];
+        true ->
+            Text = text("~ts, and none was done", [waiting(Queue)]),
+            [finding(backlog, server_backlog, warning, Text, #{}, Row)];
+        false ->
+            busy(Row)
+    end;
+backlog(Row) ->
     busy(Row).
 
 %% A queue that comes down again does not grow, however the time ended.
@@ -96,11 +116,13 @@ busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
         false ->
             []
     end;
+busy(#{busy := undefined, busy_low := Least} = Row) when is_number(Least) ->
+    busy(Row#{busy := Least, saturates_at := undefined});
 busy(_Row) ->
     [].
 
 %% Not all callbacks were timed.
-is_at_least(Row) -> maps:get(missed, Row, 0) > 0.
+is_at_least(Row) -> is_number(maps:get(busy_low, Row, undefined)).
 
 crashed(#{crashes := Crashes} = Row) ->
     Text = text("crashed ~ts: ~ts", [times(Crashes), maps:get(reasons, Row, ~"")]),
@@ -137,6 +159,8 @@ times(N) -> [number(N), " times"].
 
 number(N) -> dyno_unit:format(N, ~"count").
 
+details(#{busy := undefined, busy_low := Least} = Row) when is_number(Least) ->
+    details(Row#{busy := Least});
 details(Row) ->
     Parts =
         [

@@ -186,7 +186,7 @@ servers_spec() ->
                 lower,
                 ~"The share of the time that a callback ran; at 100 % it is saturated."
             },
-            {at_least, ~"busy", busy}
+            {bound, low, ~"busy", ratio, busy_low}
         ] ++ times() ++
             [
                 {~"cpu", ~"CPU", ratio, cpu, none, ~"The share of the time on a processor."},

@@ -58,6 +58,7 @@ row(Sum, DurationNs) ->
     Cpu = cpu(Sum, #{cpu => OnCpu, cpu_ns => CpuNs, blocked => blocked(Busy, OnCpu)}),
     Row = (maps:merge(maps:merge(Labels, Cpu), maps:merge(Same, Numbers)))#{
         busy => Busy,
+        busy_low => busy_low(Busy, Sum, Cpu),
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
         waited_p50 => dyno_agent_server_parts:waited(0.5, Sum),
@@ -77,6 +78,11 @@ arrivals(Rate, Grown, DurationNs) when is_number(Rate), is_number(Grown) ->
     max(0.0, Rate + rate(Grown, DurationNs));
 arrivals(_Rate, _Grown, _DurationNs) ->
     undefined.
+
+%% Without wall time, the processor time is the best known.
+busy_low(undefined, _Sum, #{cpu := Cpu}) -> Cpu;
+busy_low(Busy, #{missed := Missed}, _Cpu) when Missed > 0 -> Busy;
+busy_low(_Busy, _Sum, _Cpu) -> undefined.
 
 %% A call in a dirty scheduler may wait for the system.
 cpu(Sum, #{cpu := Cpu, cpu_ns := Ns, blocked := Blocked} = Known) ->
@@ -242,8 +248,7 @@ value(Key, Row) ->
     case maps:get(maps:get(Key, Columns, Key), Row, undefined) of
         {_, LowNs, _} when is_number(LowNs) -> LowNs;
         Number when is_number(Number) -> Number;
-        %% Without wall time, the processor time is the best known.
-        _ when Key =:= busy -> value(cpu, Row);
+        _ when Key =:= busy -> value(busy_low, Row);
         _ -> -1
     end.
 

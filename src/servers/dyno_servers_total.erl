@@ -31,6 +31,8 @@
 
 %% Ended processes kept separately: the latest.
 -define(MOST_ENDED, 20).
+%% With more servers, ended registered names are summed, too, although they may come back.
+-define(MOST_NAMED, 1000).
 -define(MOST_LINES, 40).
 %% The busiest of a window get a line, if there is room.
 -define(LINES_A_WINDOW, 10).
@@ -89,11 +91,12 @@ fold(Servers, Ended) when length(Ended) =< 2 * ?MOST_ENDED ->
     {Ended, Servers};
 fold(Servers, Ended) ->
     {Kept, Oldest} = lists:split(?MOST_ENDED, Ended),
-    %% A name may be alive again.
     Old = [Key || Key <- lists:usort(Oldest) -- Kept, is_ended(Key, Servers)],
     Sums = maps:values(maps:with(Old, Servers)),
     {Kept, lists:foldl(fun with_ended/2, maps:without(Old, Servers), Sums)}.
 
+is_ended({_Node, {name, _}}, Servers) when map_size(Servers) < ?MOST_NAMED ->
+    false;
 is_ended(Key, Servers) ->
     case Servers of
         #{Key := #{alive := 0}} -> true;
@@ -104,8 +107,10 @@ with_ended(#{labels := Labels} = Sum, Servers) ->
     Common = (maps:without([pid | started_by_one(Labels)], Labels))#{
         name := dyno_servers_names:common(Sum, dyno_servers_names:new())
     },
-    Add = fun(Before) -> dyno_servers_window:add(process, Before, Sum) end,
-    maps:update_with({ended, Common}, Add, Sum#{labels := Common}, Servers).
+    One = Sum#{labels := Common},
+    Add = fun(Before) -> dyno_servers_window:add(process, Before, One) end,
+    Key = {ended, maps:with([node, name, module], Common)},
+    maps:update_with(Key, Add, One, Servers).
 
 %% The supervisor without a name may have started this process only.
 started_by_one(#{supervisor := <<"<", _/binary>>}) -> [supervisor];

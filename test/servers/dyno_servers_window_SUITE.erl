@@ -37,6 +37,8 @@ groups() ->
             draws_stages_of_one_name,
             names_the_bottleneck_or_none,
             a_total_is_bounded,
+            a_name_that_comes_back_is_one_server,
+            warnings_come_before_notes,
             a_recording_is_valid_and_shown,
             no_more_are_missed_than_there_were,
             an_alarm_rings_once
@@ -323,11 +325,38 @@ grows_if_it_does_not_come_down(_Config) ->
     ),
     ?assertEqual(~"a: 30 /s come, 10 /s are done: its queue of 2000 grows", Said(Grows)),
     ?assertMatch(<<"a: saturates", _/binary>>, Said(lists:sublist(Grows, 1))),
+    %% Also one that does not grow.
+    ?assertEqual(~"a: 50 messages wait, 5 s of work at 10 /s", Said([{50, 50}])),
     ?assertMatch(<<"a: saturates", _/binary>>, Said([{0, 20}, {0, 5}, {4, 7}, {0, 40}])),
     %% It comes down between two windows only.
     ?assertMatch(
-        <<"a: saturates", _/binary>>, Said([{0, 20}, {20, 40}, {15, 21}, {0, 0}, {0, 50}])
+        <<"a: saturates", _/binary>>, Said([{0, 20}, {20, 40}, {15, 21}, {0, 0}, {0, 40}])
     ).
+
+%% Five busy servers hid the one that stood still, whose busy time is unknown.
+warnings_come_before_notes(_Config) ->
+    Busy = [
+        server(<<"busy_", (integer_to_binary(N))/binary>>, x, [
+            callback(~"handle_call", [700_000_000])
+        ])
+     || N <- lists:seq(1, 7)
+    ],
+    Stuck = (server(~"stuck", y, []))#{
+        busy_ns := undefined, grown := 30, queue_low := 0, queue_now := 60
+    },
+    Windows = [
+        window(N * ?SECOND, [Stuck#{queue_low := 30 * N, queue_now := 30 * (N + 1)} | Busy])
+     || N <- [0, 1, 2]
+    ],
+    Add = fun(Window, Total) ->
+        dyno_servers_total:add(dyno_servers_window:new([Window]), Total)
+    end,
+    #{tables := Tables} = dyno_servers_recording:run(
+        lists:foldl(Add, dyno_servers_total:new(), Windows),
+        #{group => process, lost => #{}, dropped => 0, sinks => []}
+    ),
+    Text = iolist_to_binary(json:encode(Tables)),
+    ?assertMatch({_, _}, binary:match(Text, ~"stuck: 30 /s come, 0 /s are done")).
 
 %% With what to do, and with the limit if it is beyond that.
 said(Row) ->
@@ -492,6 +521,35 @@ names_the_bottleneck_or_none(_Config) ->
     ?assertEqual([], dyno_servers_pipeline:draw([])).
 
 %% Totals
+
+%% Among many that end, also if it was folded away meanwhile.
+a_name_that_comes_back_is_one_server(_Config) ->
+    Callbacks = [callback(~"handle_call", [1000])],
+    Of = fun(Name) -> (server(Name, job, Callbacks))#{kind => module, state := ended} end,
+    Named = fun(State) -> (server(~"boss", job, Callbacks))#{state := State} end,
+    Add = fun({N, Servers}, Total) ->
+        dyno_servers_total:add(dyno_servers_window:new([window(N * ?SECOND, Servers)]), Total)
+    end,
+    Many = [Of(~"job") || _ <- lists:seq(1, 60)],
+    Total = lists:foldl(Add, dyno_servers_total:new(), [
+        {0, [Named(crashed)]}, {1, Many}, {2, Many}, {3, [Named(alive)]}
+    ]),
+    Boss = [Sum || #{labels := #{name := ~"boss"}} = Sum <- dyno_servers_total:servers(Total)],
+    ?assertMatch([#{crashes := 1, alive := 1}], Boss),
+    %% The ended ones are one row, whatever started them.
+    Others = [
+        (Of(~"task"))#{ancestors => [], supervisor => <<"sup", (integer_to_binary(N))/binary>>}
+     || N <- lists:seq(1, 100)
+    ],
+    Folded = lists:foldl(Add, dyno_servers_total:new(), [{N, Others} || N <- [0, 1, 2]]),
+    ?assertMatch(
+        [_],
+        [
+            Sum
+         || #{labels := Labels} = Sum <- dyno_servers_total:servers(Folded),
+            not is_map_key(pid, Labels)
+        ]
+    ).
 
 a_total_is_bounded(_Config) ->
     Callbacks = [callback(~"handle_call", [1000])],

@@ -496,16 +496,21 @@ unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
         Times
     ).
 
+%% A process may have ended in a callback, and its message waits meanwhile: the runtime knows.
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.
 running(Pid, #{measured := All, shared := #{clock := Clock} = Shared}) ->
     #{Pid := #{counters := Counters, hook := Hook} = One} = All,
     IsSeen = not is_ended(One) andalso Hook =/= none,
     case IsSeen andalso dyno_agent_server_counters:under_way(Counters) of
         {begun, Since, Series} ->
-            #{
+            Running = #{
                 callback => dyno_agent_server_end:name(Pid, Series, Shared),
                 ns => max(0, now_ns() - Clock - Since)
-            };
+            },
+            case process_info(Pid, message_queue_len) of
+                {_, _} -> Running;
+                undefined -> none
+            end;
         _ ->
             none
     end.

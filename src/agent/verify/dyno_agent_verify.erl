@@ -45,6 +45,7 @@ left.
 %% The longest handling of one event by a monitor, in seconds.
 -define(STEP_TICKS, 3).
 -define(DRAIN_MS, 20_000).
+-define(TOGETHER, 100).
 %% The most restarts of the agent's own processes.
 -define(MOST_FAULTS, 20).
 -define(TOO_MUCH, "more than twice the memory that events may take was taken").
@@ -118,8 +119,9 @@ tracer(Shards, Words, State) ->
         (shard_config(0, Words, State))#{shards => list_to_tuple(InOrder)}
     ).
 
-%% Running processes: partitions are open before tracing starts.
-attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) ->
+%% Running processes: partitions are open before tracing starts, just before, as time counts from
+%% then.
+attach(Pids, #{shards := Shards, choice := Choice} = State) ->
     Own = maps:from_keys([self() | parts(State)], []),
     Chosen = [
         Process
@@ -131,19 +133,18 @@ attach(Pids, #{shards := Shards, choice := Choice, session := Session} = State) 
     BySize = maps:groups_from_list(
         fun(#{pid := Pid}) -> dyno_agent_event_shard:of_pid(Pid, map_size(Shards)) end, Chosen
     ),
-    maps:foreach(
-        fun(Index, Processes) ->
-            Shard = map_get(Index, Shards),
-            _ = dyno_agent_event_shard:attach(Shard, Processes),
-            %% Ended before tracing started.
-            Ended = [
-                Pid
-             || #{pid := Pid} <- Processes, not dyno_agent_event_session:follow(Pid, Session)
-            ],
-            lists:foreach(fun(Pid) -> dyno_agent_event_shard:cut(Shard, Pid) end, Ended)
-        end,
-        BySize
-    ).
+    maps:foreach(fun(Index, Of) -> follow(Of, map_get(Index, Shards), State) end, BySize).
+
+follow([], _Shard, _State) ->
+    ok;
+follow(Processes, Shard, #{session := Session} = State) ->
+    {Some, Rest} = lists:split(min(?TOGETHER, length(Processes)), Processes),
+    Now = erlang:monotonic_time(nanosecond),
+    _ = dyno_agent_event_shard:attach(Shard, [Process#{since_ns := Now} || Process <- Some]),
+    %% Ended before tracing started.
+    Ended = [Pid || #{pid := Pid} <- Some, not dyno_agent_event_session:follow(Pid, Session)],
+    lists:foreach(fun(Pid) -> ok = dyno_agent_event_shard:cut(Shard, Pid) end, Ended),
+    follow(Rest, Shard, State).
 
 -spec stop(state()) -> state().
 stop(#{session := none} = State) ->

@@ -142,6 +142,8 @@ all() ->
         %% Of servers, over the measured time.
         {server_full, 0.95, ~"ratio", ~"With any more messages its queue only grows."},
         {server_behind, 1.05, ~"1", ~"Each message waits longer than the one before it."},
+        {server_backlog, 5_000_000_000, ~"ns",
+            ~"A message that comes now waits for all of these; its sender may have given up."},
         {long_callback, 200_000_000, ~"ns",
             ~"All other messages wait meanwhile, also those of sys."},
         %% Of a benchmark.

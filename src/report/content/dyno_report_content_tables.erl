@@ -289,10 +289,10 @@ shown(Column, none, _IsWide) ->
 shown(#{~"name" := Name} = Column, Bounds, IsWide) ->
     fun(Row) ->
         case {get(Name, Row), Bounds(Row)} of
+            {Value, {From, null}} when is_number(From), Value =/= null orelse From > 0 ->
+                <<"> ", (number(From, Column, Row))/binary>>;
             {null, Ends} ->
                 most(Column, Ends, Row);
-            {_, {From, null}} when is_number(From) ->
-                <<"> ", (number(From, Column, Row))/binary>>;
             {_, Ends} ->
                 case IsWide(Row) orelse is_binary(get(~"note", Row)) of
                     true -> most(Column, Ends, Row);

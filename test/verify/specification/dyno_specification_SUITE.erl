@@ -315,10 +315,27 @@ unknown_past(_) ->
     Partial("each N never receive {pay, N} then eventually send {refund, N} then send done", [
         {[s({refund, 1}), s(done)], inconclusive}, {[s({refund, 1})], yes}
     ]),
-    %% The state at the beginning is one that a correct process can have.
-    Partial("never receive stop then send _", [{[s(a)], yes}, {[r(stop), s(a)], no}]),
+    %% A may have been the last event before.
+    Partial("never receive stop then send _", [
+        {[s(a)], inconclusive}, {[r(stop), s(a)], no}, {[r(stop)], yes}
+    ]),
+    Partial("never receive a then send b within 5 ms", [
+        {[s(b)], inconclusive}, {[r(a), {6, s(b)}], yes}, {[r(a), {3, s(b)}], no}
+    ]),
+    Partial("each T never receive {revoke, T} then send {use, T}", [
+        {[s({use, 1})], inconclusive},
+        {[r({revoke, 1}), s({use, 1}), s({use, 1})], no},
+        {[r({revoke, 1})], yes}
+    ]),
     Partial("follows (receive {request, N} then send {reply, N})*", [
-        {[s({reply, 1}), r({request, 2}), s({reply, 2})], yes}, {[s({reply, 1}), s({reply, 1})], no}
+        {[r({request, 2}), s({reply, 2})], yes},
+        {[s({reply, 1}), r({request, 2}), s({reply, 2})], inconclusive},
+        {[s({reply, 1}), s({reply, 1})], no}
+    ]),
+    %% A busy server always has a conversation that is open.
+    Partial("each N follows (receive {request, N} then send {reply, N})*", [
+        {[s({reply, 1}), r({request, 2}), s({reply, 2})], yes},
+        {[s({reply, 1}), s({reply, 1})], no}
     ]).
 
 in_part({[#{because := past} | Reports], Ended}) ->

@@ -17,7 +17,7 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, unknown/3, doubts/1, reachable/2]).
+-export([start/2, unknown/3, doubts/3, reachable/2]).
 -export([step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0, node_of/0]).
 
@@ -124,30 +124,41 @@ plain(State) -> State.
 is_broken({false, _}) -> true;
 is_broken(_State) -> false.
 
-%% A possibility may have begun just now, and so may `then eventually`; a necessity may be over.
+%% A deadline may have begun just now; that of a necessity may be over.
 -spec unknown(code(), [dyno_agent_property:instance()], dyno_agent_property:time()) ->
     [dyno_agent_property:instance(), ...].
 unknown({_, Nodes}, Reachable, Time) ->
+    Begun = fun({Index, Env, Within}, _) -> {Index, Env, Time + Within} end,
+    Over = fun
+        (_Clause, necessary) -> {true, []};
+        (Clause, possible) -> Begun(Clause, possible)
+    end,
     [
         each_clause(
             fun
-                ({Index, Env, Within}) ->
-                    case element(Index, Nodes) of
-                        {necessary, _, _, _, _, _} -> {true, []};
-                        _ -> {Index, Env, Time + Within}
-                    end;
-                (Clause) ->
-                    Clause
+                ({Index, _, _} = Clause) -> How(Clause, element(1, element(Index, Nodes)));
+                (Clause) -> Clause
             end,
             State
         )
-     || State <- Reachable
+     || State <- Reachable,
+        How <- [Over, Begun]
     ].
 
-%% `never A then eventually B`: A may have come at any time before.
--spec doubts(code()) -> boolean().
-doubts({_, Nodes}) ->
-    [] =/= [Match || {necessary, Match, _, _, _, _, later} <- tuple_to_list(Nodes)].
+%% `never A then B`: A may have come before. `follows A then B`: the first event was not A.
+-spec doubts(code(), dyno_agent_property:key(), dyno_agent_property:instance()) -> boolean().
+doubts({_, Nodes} = Code, Key, World) ->
+    lists:keymember(necessary, 1, [Node || Node <- tuple_to_list(Nodes), is_tuple(Node)]) orelse
+        (Key =:= [] andalso timeless(World) =:= timeless(start(Code, 0))).
+
+timeless(State) ->
+    each_clause(
+        fun
+            ({Index, Env, _Deadline}) -> {Index, Env};
+            (Clause) -> Clause
+        end,
+        State
+    ).
 
 -spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
     State :: dyno_agent_property:instance().

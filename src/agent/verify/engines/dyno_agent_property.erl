@@ -18,8 +18,9 @@
 %% known to be at their start, and the broken ones, are remembered.
 %%
 %% If the past decides and is unknown, that is a doubt: the first is reported as inconclusive, and
-%% the process never passes. So with `always B implies once A`, and `never A then eventually B`. The
-%% order of neighbours gives no doubt: a correct process can be in the state at the beginning.
+%% the process never passes. So with `always B implies once A`, `never A then B` if B comes first, and
+%% `follows A then B` if the first event cannot be the beginning. With keys only the conversations
+%% that are open then are not judged: a busy server always has some.
 %%
 %% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
 %% replay gives the verdicts of the live run.
@@ -79,8 +80,8 @@
 -callback deadline(Code :: term(), instance()) -> time() | infinity.
 -doc "All possible states of an instance with an unknown past.".
 -callback unknown(Code :: term(), Reachable :: [instance()], time()) -> [instance(), ...].
--doc "Whether a possible state that an event breaks is a doubt.".
--callback doubts(Code :: term()) -> boolean().
+-doc "Whether it is a doubt that an event breaks this possible state, of an instance with this key.".
+-callback doubts(Code :: term(), key(), instance()) -> boolean().
 -callback finish(Code :: term(), instance()) -> decided().
 -callback explain(Code :: term(), reasons()) -> {Step :: binary(), #{atom() => term()}}.
 
@@ -265,21 +266,23 @@ stepped(Module, Program, Event, Time, Keys, {Base, Instances, Deadline, Memory})
         true ->
             %% The base matches no pattern with a key.
             None = [none || _ <- map_get(keys, Program)],
-            {Doubts, #{None := Base1}} = certain(#{None => Step(None, Base)}),
+            {Doubts, #{None := Base1}} = certain(#{None => Step(None, Base)}, Memory),
             New = #{Key => Instance(Key) || {key, Key} <- Keys},
-            {More, Touched} = certain(maps:map(Step, maps:merge(New, Instances))),
+            {More, Touched} = certain(maps:map(Step, maps:merge(New, Instances)), Memory),
             {Broken, State} = kept(Program, Base1, Touched, #{}, Deadline, Memory, Time),
             {Doubts ++ More ++ Broken, State};
         false ->
-            {Doubts, Touched} = certain(#{Key => Step(Key, Instance(Key)) || {key, Key} <- Keys}),
+            Stepped = #{Key => Step(Key, Instance(Key)) || {key, Key} <- Keys},
+            {Doubts, Touched} = certain(Stepped, Memory),
             {Broken, State} = kept(Program, Base, Touched, Instances, Deadline, Memory, Time),
             {Doubts ++ Broken, State}
     end.
 
-%% The doubts, and the instances without.
-certain(Stepped) ->
+%% The doubts, and the instances without. A broken key began anew: its past is known.
+certain(Stepped, Memory) ->
     Doubtful = #{Key => Instance || Key := {doubt, Instance} <- Stepped},
-    {[{Key, doubt, false} || Key := _ <- Doubtful], maps:merge(Stepped, Doubtful)}.
+    Doubts = [{Key, doubt, false} || Key := _ <- Doubtful, not was_broken(Key, Memory)],
+    {Doubts, maps:merge(Stepped, Doubtful)}.
 
 remembered(Key, #{engine := Engine, code := Code} = Program, Base, Time, Memory) ->
     case known(Key, Memory) of
@@ -350,10 +353,11 @@ settled(Key, IsBase, Memory) ->
 step(Module, #{engine := Engine, code := Code} = Program, Event, Time, Key, {'$worlds', Worlds}) ->
     Stepped = [step(Module, Program, Event, Time, Key, World) || World <- Worlds],
     case left(Stepped) of
-        {false, _} = Broken ->
-            Broken;
+        {false, _} = Decided ->
+            Decided;
         Left ->
-            case lists:any(fun is_false/1, Stepped) andalso Engine:doubts(Code) of
+            Broken = [World || {World, {false, _}} <- lists:zip(Worlds, Stepped)],
+            case lists:any(fun(World) -> Engine:doubts(Code, Key, World) end, Broken) of
                 true -> {doubt, Left};
                 false -> Left
             end

@@ -9,7 +9,7 @@
 
 -behaviour(dyno_agent_property).
 
--export([start/2, unknown/3, doubts/1, step/4, expire/3, deadline/2, finish/2, explain/2]).
+-export([start/2, unknown/3, doubts/3, step/4, expire/3, deadline/2, finish/2, explain/2]).
 -export_type([code/0]).
 
 -type code() ::
@@ -23,8 +23,8 @@ start({at_least, Count, _, _, _}, Time) -> {Count, queue:from_list(lists:duplica
 -spec unknown(code(), [], dyno_agent_property:time()) -> [dyno_agent_property:instance(), ...].
 unknown(Code, _Reachable, Time) -> [start(Code, Time)].
 
--spec doubts(code()) -> false.
-doubts(_Code) -> false.
+-spec doubts(code(), dyno_agent_property:key(), dyno_agent_property:instance()) -> false.
+doubts(_Code, _Key, _World) -> false.
 
 -spec step(code(), dyno_agent_property:match(), dyno_agent_property:time(), State) -> State when
     State :: dyno_agent_property:instance().
