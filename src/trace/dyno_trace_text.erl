@@ -269,7 +269,7 @@ observed(_Reason, _Stopped) ->
 why(#{limit := count, value := N}, _) ->
     io_lib:format("~b shown, as asked for with --count", [N]);
 why(#{limit := for_ms, value := Ms}, 0) ->
-    ["nothing was called in ", time(Ms), " (--for)"];
+    ["nothing matched in ", time(Ms), " (--for)"];
 why(#{limit := for_ms, value := Ms}, N) ->
     [integer_to_list(N), " in ", time(Ms), " (--for)"];
 why(#{limit := rate, value := N}, _) ->

@@ -216,7 +216,7 @@ was(_) -> "were".
 counted(1) -> "1 process";
 counted(N) -> [integer_to_binary(N), " processes"].
 
-warnings(#{faults := Faults, warnings := OfSpecifications} = Ending) ->
+warnings(#{faults := Faults, warnings := OfSpecifications, lost := Lost} = Ending) ->
     Partitions = partitions(Ending),
     Gap =
         "~ts: ~b processes were not seen to their end; more events came than may wait (--limit), "
@@ -226,7 +226,11 @@ warnings(#{faults := Faults, warnings := OfSpecifications} = Ending) ->
      || {Code, Format, All} <- [
             {~"verify_adjacent", "~ts", [[Text] || Text <- OfSpecifications]},
             {~"verify_fault", "~ts: ~ts", [[Node, Text] || {Node, Text} <- lists:reverse(Faults)]},
-            {~"verify_gap", Gap, [[Node, N] || #{node := Node, gap := N} <- Partitions, N > 0]},
+            %% Of a lost node its loss is the cause, and that is told.
+            {~"verify_gap", Gap, [
+                [Node, N]
+             || #{node := Node, gap := N} <- Partitions, N > 0, not is_map_key(Node, Lost)
+            ]},
             {~"verify_untold", "~ts: ~b violations were only counted", [
                 [Node, N]
              || #{node := Node, untold := N} <- Partitions, N > 0

@@ -13,11 +13,13 @@ not return, and of many values: it says that it knows only a part.
 
 -define(TRACED, """
 -module(traced).
--export([hot/1, often/0, still/1, value/1, values/1]).
+-export([fact/1, hot/1, often/0, still/1, value/1, values/1]).
 hot(N) -> N + 1.
 often() -> traced:hot(1), often().
 still(Ms) -> timer:sleep(Ms), ok.
 value(_) -> ok.
+fact(0) -> 1;
+fact(N) -> N * traced:fact(N - 1).
 values(N) -> [traced:value(V) || V <- lists:seq(1, N)], ok.
 
 """).
@@ -29,7 +31,11 @@ all() ->
     [{group, in_nodes}].
 
 groups() ->
-    [{in_nodes, [parallel], [called_too_often, not_returned, many_values]}].
+    [
+        {in_nodes, [parallel], [
+            called_too_often, not_returned, many_values, returns_beyond_the_count
+        ]}
+    ].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -59,6 +65,14 @@ many_values(_Config) ->
         erpc:cast(Node, traced, values, [300])
     end),
     found("argument 1: 300 calls, more than 100 values", Text).
+
+%% Those of the calls that are not shown came too, and were taken for those of the calls around them.
+returns_beyond_the_count(_Config) ->
+    Text = traced("traced:fact/1 -> return", #{count => 2, for_ms => 1500}, fun(Node) ->
+        erpc:cast(Node, traced, fact, [4])
+    end),
+    found("traced:fact\\(3\\) -> 6 ", Text),
+    found("traced:fact\\(4\\) -> 24 ", Text).
 
 found(What, Text) ->
     ?assertMatch({match, _}, re:run(Text, What), Text).

@@ -9,7 +9,7 @@ With `return_trace` a call returns after the calls that it made, also after a ta
 exception leaves a call, its unreturned inner calls are dropped.
 """.
 
--export([new/0, call/5, return/3, size/1, depth/2, same/3, open/1]).
+-export([new/0, call/5, unseen/4, return/3, size/1, depth/2, same/3, open/1]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -27,6 +27,16 @@ call(Pid, MFA, Start, Tag, #{calls := Calls, size := Size} = Open) ->
     Open#{
         calls := Calls#{Pid => [{MFA, Start, Tag} | maps:get(Pid, Calls, [])]}, size := Size + 1
     }.
+
+-doc """
+Opens a call that is not shown, as too many came: its return is not that of the call around it, and
+comes with the tag `unseen`.
+""".
+-spec unseen(pid(), mfa(), Start :: integer(), t()) -> t().
+unseen(Pid, MFA, Start, #{calls := Calls} = Open) when is_map_key(Pid, Calls) ->
+    call(Pid, MFA, Start, unseen, Open);
+unseen(_Pid, _MFA, _Start, Open) ->
+    Open.
 
 -doc "Closes the call that returns or fails; `none` if the call is not known.".
 -spec return(pid(), mfa(), t()) -> {{Start :: integer(), Tag :: term()}, t()} | none.

@@ -76,6 +76,8 @@ the samples, times `cpu_ns`.
     %% The schedulers' processor time without this instrument; with the dirty schedulers, whose
     %% processes are sampled too.
     cpu_ns := non_neg_integer(),
+    %% Of the schedulers, also while other programs have their processors.
+    worked_ns := integer(),
     %% Whether the operating system's thread clocks are known.
     clocks := known | unknown,
     %% The share of the schedulers' work with processes seen running, at most 1; and the instants
@@ -267,6 +269,7 @@ handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost}
             cpu_ns => max(0, CpuNs - dyno_agent_stack_classes:used_ns(nanoseconds(Cost), Times)),
             clocks => Clocks,
             seen => seen(DurationNs, Times, State),
+            worked_ns => worked(Times, Cost),
             cost_ns => nanoseconds(Cost),
             stacks => dyno_agent_stack_samples:stacks(Factors, Samples),
             other => dyno_agent_stack_samples:other(Samples),
@@ -288,10 +291,13 @@ with_cpu(none, Result) -> Result;
 with_cpu(Cpu, Result) when is_pid(Cpu) -> dyno_agent_cpu:merged(dyno_agent_cpu:read(Cpu), Result);
 with_cpu(Refused, Result) -> Result#{cpu := Refused}.
 
+worked(Times, Cost) ->
+    lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - nanoseconds(Cost).
+
 %% The schedulers' work without this instrument's, against the running processes. Unknown if others
 %% take the processors: then work lasts longer by chance.
 seen(DurationNs, Times, #{ran := {Ran, Any}, instants := Instants, cost := Cost}) ->
-    Worked = lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - nanoseconds(Cost),
+    Worked = worked(Times, Cost),
     case Times of
         #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}} when
             CpuNs > ?UNDISTURBED * WorkedNs, Instants > 0, Worked > 0

@@ -45,8 +45,8 @@ profiles() ->
 %% Samples of one instant are of the same moment.
 observed(#{cpu := #{samples := Count, scheduler := Scheduler}, seen := {Share, _}}) ->
     #{observations => Count, seen => Share, scheduler => Scheduler};
-observed(#{seen := {Share, Instants}}) when is_float(Share) ->
-    #{observations => Instants, seen => Share};
+observed(#{seen := {Share, Instants}} = Result) when is_float(Share) ->
+    #{observations => Instants, seen => min(Share, seen(Result) * told(Result))};
 observed(#{seen := {none, Instants}}) ->
     #{observations => Instants}.
 
@@ -62,8 +62,20 @@ waiting_stacks(#{waiting := Stacks, duration_ns := DurationNs}) ->
      || {_, Group, Stack, {Mean, Messages, Bytes, _}} <- Most
     ].
 
-stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhere} = Result) ->
-    All = max(1.0e-9, Other + Elsewhere + weight(Stacks)),
+all(#{stacks := Stacks, other := Other, elsewhere := Elsewhere}) ->
+    max(1.0e-9, Other + Elsewhere + weight(Stacks)).
+
+%% The share of the seen processor time of which a stack tells the function. In floats 1 - 0.9 - 0.1
+%% is not 0.
+told(#{stacks := Stacks} = Result) ->
+    Weight = weight([
+        Of
+     || {_, Stack, _} = Of <- Stacks, lists:member(lists:last(Stack), [unseen, burst])
+    ]),
+    max(0, round(1.0e6 * (1 - Weight / all(Result)))) / 1.0e6.
+
+stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other} = Result) ->
+    All = all(Result),
     SeenNs = CpuNs * seen(Result),
     Ns = fun(Weight) -> round(Weight / All * SeenNs) end,
     {Most, Rest} = most(?MOST_STACKS, 3, merged([outside_of_waits(Of) || Of <- Stacks])),
@@ -167,10 +179,16 @@ tables() ->
                     string,
                     #{role => key, help => ~"The nearest function that is not of OTP's base."},
                     fun
-                        ({{_, _, none}, _}) -> undefined;
-                        ({{_, _, suspended}, _}) -> ~"(suspended)";
-                        ({{_, _, system_call}, _}) -> ~"(a system call)";
-                        ({{_, _, Caller}, _}) -> dyno_agent_name:mfa(Caller)
+                        ({{_, _, none}, _}) ->
+                            undefined;
+                        ({{_, _, suspended}, _}) ->
+                            ~"(suspended)";
+                        ({{_, _, system_call}, _}) ->
+                            ~"(a system call)";
+                        ({{_, _, {suspended, Caller}}, _}) ->
+                            <<(dyno_agent_name:mfa(Caller))/binary, " (suspended)">>;
+                        ({{_, _, Caller}, _}) ->
+                            dyno_agent_name:mfa(Caller)
                     end
                 },
                 {~"processes", ~"Processes", string, #{role => key}, fun({{Group, _, _}, _}) ->
@@ -238,6 +256,7 @@ together(Means) ->
 caller(Stack, How, Base) ->
     [_Call | Outer] = lists:reverse(Stack),
     case [MFA || {M, _, _} = MFA <- Outer, not is_map_key(M, Base)] of
+        [Nearest | _] when How =:= suspended -> {suspended, Nearest};
         [Nearest | _] -> Nearest;
         [] when How =:= receives -> none;
         [] -> How
@@ -276,7 +295,7 @@ metrics() ->
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
     All = max(1.0e-9, Other + weight(Stacks)),
-    unseen(Role, All, Result) ++ refused(Role, Result) ++
+    none(Role, Result) ++ unseen(Role, All, Result) ++ refused(Role, Result) ++
         [
             {
                 ~"many_stacks",
@@ -297,16 +316,27 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
          || #{clocks := unknown} <- [Result]
         ].
 
+%% Of a short measurement of many processes, or on a busy machine.
+none(Role, #{stacks := [], worked_ns := WorkedNs, duration_ns := DurationNs}) when
+    WorkedNs > ?MUCH * DurationNs
+->
+    [
+        {
+            ~"none_ran",
+            "no process of ~ts was met while it ran: nothing tells what its schedulers did in ~ts",
+            [Role, {WorkedNs, ~"ns"}],
+            ~"Measure longer (--for)."
+        }
+    ];
+none(_Role, _Result) ->
+    [].
+
 %% Time of processes that were not met, had ended, or had continued before they answered; if that is
 %% more than chance.
 unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) ->
-    Weight = fun(Last) ->
-        weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= Last])
-    end,
-    Ended = Weight(unseen) / All,
+    Ended = weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= unseen]) / All,
     #{observations := Count} = observed(Result),
-    %% In floats 1 - 0.9 - 0.1 is not 0.
-    Told = max(0, round(1.0e6 * (1 - Ended - Weight(burst) / All))) / 1.0e6,
+    Told = told(Result),
     Seen = seen(Result),
     Share = Seen * Told,
     {_, AtMost} = dyno_stats_interval:share(Told, max(1, Count)),

@@ -81,11 +81,15 @@ interval(_How, #{values := Olds}, #{values := News}, Level) ->
 runs(#{values := Values, errors := Errors}) -> lists:zip(Values, Errors);
 runs(#{values := Values}) -> [{Value, none} || Value <- Values].
 
-%% The median of values without a logarithm.
+%% The median of values without a logarithm. No rounding leads out of the values, as their largest may
+%% be the largest that a recording holds.
 middle(Values) ->
     case lists:all(fun(V) -> V > 0 end, Values) of
-        true -> math:exp(dyno_stats:mean([math:log(V) || V <- Values]));
-        false -> dyno_stats:median(Values)
+        true ->
+            Mean = math:exp(dyno_stats:mean([math:log(V) || V <- Values])),
+            min(lists:max(Values), max(lists:min(Values), Mean));
+        false ->
+            dyno_stats:median(Values)
     end.
 
 -doc "The ratio; undefined if the old value is 0.".

@@ -54,14 +54,26 @@ event({trace_ts, Pid, return_from, MFA, Value, Time}, State) ->
 event({trace_ts, Pid, exception_from, MFA, Exception, Time}, State) ->
     returned(Pid, MFA, {exception, Exception}, Time, State);
 %% Beyond the requested number: it came before the breakpoints were gone.
-event(_Message, #{count := Count, config := #{count := Count}} = State) ->
-    {ok, State};
+event(Message, #{count := Count, config := #{count := Count}} = State) ->
+    {ok, unseen(Message, State)};
 event(Message, #{sender := Sender} = State) ->
     case dyno_agent_trace_sender:is_full(Sender) of
         %% A dropped event does not count towards the requested number.
-        true -> {ok, State#{sender := dyno_agent_trace_sender:drop(Sender)}};
+        true -> {ok, unseen(Message, State#{sender := dyno_agent_trace_sender:drop(Sender)})};
         false -> new(Message, State)
     end.
+
+unseen({trace_ts, Pid, call, Call, {Id, _, _}, Time}, #{open := Open} = State) ->
+    #{config := #{patterns := Patterns}} = State,
+    case Patterns of
+        #{Id := Returns} when Returns =/= none ->
+            MFA = dyno_agent_event:mfa(Call),
+            State#{open := dyno_agent_event_calls:unseen(Pid, MFA, Time, Open)};
+        #{} ->
+            State
+    end;
+unseen(_Message, State) ->
+    State.
 
 new({trace_ts, Pid, call, Call, {Id, Caller, Stack}, Time}, State) ->
     called({Pid, Call, Time}, Id, {Caller, Stack}, State);
@@ -103,6 +115,8 @@ opened(Pid, MFA, Time, Tag, #{open := Open} = State) ->
 
 returned(Pid, MFA, End, Time, #{open := Open} = State) ->
     case dyno_agent_event_calls:return(Pid, MFA, Open) of
+        {{_, unseen}, Left} ->
+            ended(State#{open := Left});
         {{Start, {Call, Id}}, Left} ->
             #{config := #{patterns := Patterns}} = State,
             Event = maps:merge(value(End, maps:get(Id, Patterns, value), State), #{

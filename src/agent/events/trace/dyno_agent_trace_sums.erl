@@ -79,8 +79,9 @@ event({trace_ts, Pid, return_from, MFA, _Value, Time}, State) ->
     {ok, returned(Pid, MFA, Time, State)};
 event({trace_ts, Pid, exception_from, MFA, _Exception, Time}, State) ->
     {ok, returned(Pid, MFA, Time, State)};
-event({trace_ts, _, call, _, _, _}, #{left := 0} = State) ->
-    {pause, State};
+event({trace_ts, Pid, call, Call, _, Time}, #{left := 0, open := Open} = State) ->
+    MFA = dyno_agent_event:mfa(Call),
+    {pause, State#{open := dyno_agent_event_calls:unseen(Pid, MFA, Time, Open)}};
 event({trace_ts, Pid, call, Call, _, Time}, #{left := Left, count := Count} = State) ->
     New = called(Pid, Call, Time, State#{left := Left - 1, count := Count + 1}),
     case Left of
@@ -124,6 +125,8 @@ value(_Value, Values) ->
 
 returned(Pid, MFA, Time, #{open := Open, overhead_ns := Overhead} = State) ->
     case dyno_agent_event_calls:return(Pid, MFA, Open) of
+        {{_, unseen}, Left} ->
+            State#{open := Left};
         {{Start, Call}, Left} ->
             Ns = max(0, erlang:convert_time_unit(Time - Start, native, nanosecond) - Overhead),
             #{second := Second, all := All} = State,

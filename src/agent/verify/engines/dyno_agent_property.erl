@@ -18,9 +18,9 @@
 %% known to be at their start, and the broken ones, are remembered.
 %%
 %% If the past decides and is unknown, that is a doubt: the first is reported as inconclusive, and
-%% the process never passes. So with `always B implies once A`, `never A then B` if B comes first, and
-%% `follows A then B` if the first event cannot be the beginning. With keys only the conversations
-%% that are open then are not judged: a busy server always has some.
+%% the process never passes. So with `always B implies once A`, `never A then B` if B comes first,
+%% and `follows A then B` if the first event cannot be the beginning. With keys only the
+%% conversations that are open then are not judged: a busy server always has some.
 %%
 %% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
 %% replay gives the verdicts of the live run.
@@ -80,7 +80,7 @@
 -callback deadline(Code :: term(), instance()) -> time() | infinity.
 -doc "All possible states of an instance with an unknown past.".
 -callback unknown(Code :: term(), Reachable :: [instance()], time()) -> [instance(), ...].
--doc "Whether it is a doubt that an event breaks this possible state, of an instance with this key.".
+-doc "Whether it is a doubt that an event breaks this possible state of a key.".
 -callback doubts(Code :: term(), key(), instance()) -> boolean().
 -callback finish(Code :: term(), instance()) -> decided().
 -callback explain(Code :: term(), reasons()) -> {Step :: binary(), #{atom() => term()}}.
