@@ -62,20 +62,18 @@ waiting_stacks(#{waiting := Stacks, duration_ns := DurationNs}) ->
      || {_, Group, Stack, {Mean, Messages, Bytes, _}} <- Most
     ].
 
-all(#{stacks := Stacks, other := Other, elsewhere := Elsewhere}) ->
-    max(1.0e-9, Other + Elsewhere + weight(Stacks)).
-
 %% The share of the seen processor time of which a stack tells the function. In floats 1 - 0.9 - 0.1
 %% is not 0.
-told(#{stacks := Stacks} = Result) ->
+told(#{stacks := Stacks, other := Other}) ->
+    All = max(1.0e-9, Other + weight(Stacks)),
     Weight = weight([
         Of
      || {_, Stack, _} = Of <- Stacks, lists:member(lists:last(Stack), [unseen, burst])
     ]),
-    max(0, round(1.0e6 * (1 - Weight / all(Result)))) / 1.0e6.
+    max(0, round(1.0e6 * (1 - Weight / All))) / 1.0e6.
 
-stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other} = Result) ->
-    All = all(Result),
+stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhere} = Result) ->
+    All = max(1.0e-9, Other + Elsewhere + weight(Stacks)),
     SeenNs = CpuNs * seen(Result),
     Ns = fun(Weight) -> round(Weight / All * SeenNs) end,
     {Most, Rest} = most(?MOST_STACKS, 3, merged([outside_of_waits(Of) || Of <- Stacks])),
