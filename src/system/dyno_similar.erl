@@ -56,7 +56,19 @@ closest(Written, Names) ->
     [Name || {_, Name} <- lists:sublist(ranked(Written, Names), ?CLOSEST)].
 
 ranked(Written, Names) ->
-    lists:usort([{-string:jaro_similarity(Written, Name), Name} || Name <- Names]).
+    lists:usort([{-likeness(Written, Name), Name} || Name <- Names]).
+
+%% Whoever writes p99 means latency.p99, the shortest name that ends so.
+likeness(Written, Name) ->
+    case string:find(Name, [$., Written], trailing) of
+        nomatch ->
+            string:jaro_similarity(Written, Name);
+        Found ->
+            case string:equal(Found, [$., Written]) of
+                true -> 1 + 1 / string:length(Name);
+                false -> string:jaro_similarity(Written, Name)
+            end
+    end.
 
 -doc "The end of a sentence about an unknown name: those of `closest/2`.".
 -spec closest_are([unicode:chardata()]) -> unicode:chardata().

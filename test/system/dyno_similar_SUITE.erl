@@ -25,6 +25,11 @@ closest(_Config) ->
     ?assertEqual(
         ["same", "some", "sum"], dyno_similar:closest("same", ["x", "sum", "some", "same"])
     ),
+    %% A name's end, before names that are as short.
+    ?assertEqual(
+        [~"latency.p99", ~"load.latency.p99", ~"ports"],
+        dyno_similar:closest(~"p99", [~"ports", ~"load.latency.p99", ~"latency.p99"])
+    ),
     ?assertEqual("", dyno_similar:closest_are([])).
 
 %% What warns about a name that works is surer than what explains one that does not.

@@ -81,8 +81,8 @@ interval(_How, #{values := Olds}, #{values := News}, Level) ->
 runs(#{values := Values, errors := Errors}) -> lists:zip(Values, Errors);
 runs(#{values := Values}) -> [{Value, none} || Value <- Values].
 
-%% The median of values without a logarithm. No rounding leads out of the values, as their largest may
-%% be the largest that a recording holds.
+%% The median of values without a logarithm. No rounding leads out of the values: a recording holds
+%% no number beyond a limit.
 middle(Values) ->
     case lists:all(fun(V) -> V > 0 end, Values) of
         true ->

@@ -83,8 +83,13 @@ also(_) -> [].
 find({metric, Name}, Node, Run) ->
     case value(Name, Node, Run) of
         none ->
-            Names = names(named(~"metrics", Run), named(~"series", Run)),
-            {error, [reason("there is no such metric", Run), closest(Name, Names)]};
+            case is_of_success(Name) andalso value(~"errors.rate", Node, Run) of
+                {ok, Rate, _} when Rate == 1 ->
+                    {error, "no operation succeeded"};
+                _ ->
+                    Names = names(named(~"metrics", Run), named(~"series", Run)),
+                    {error, [reason("there is no such metric", Run), closest(Name, Names)]}
+            end;
         Found ->
             Found
     end;
@@ -112,6 +117,8 @@ find({cell, Table, Row, Field}, Node, Holder) ->
         {[], _} ->
             {error, no_row(Table, Row, Tables, Node, Holder)}
     end.
+
+is_of_success(Name) -> binary:match(Name, [~"latency", ~"service"]) =/= nomatch.
 
 no_row(Table, Row, Tables, Node, Holder) ->
     case Table =:= ~"growth" andalso is_measured(Row, Holder) of

@@ -467,7 +467,16 @@ unknown_when_not_measured(_) ->
             ?assertNotEqual({Told, nomatch}, {Told, string:find(Told, "not measured")})
         end
      || Text <- Expected
-    ].
+    ],
+    %% Its name is right, so no other name is offered.
+    Failing = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), #{
+        id => ~"4",
+        size => 4,
+        metrics => [#{name => ~"errors.rate", value => 1, unit => ratio}]
+    }),
+    {ok, Threshold} = dyno_threshold:parse("latency.p99 < 100 ms"),
+    [#{~"result" := ~"unknown", ~"text" := Told}] = dyno_threshold:evaluate(Threshold, Failing),
+    ?assertEqual(~"latency.p99 is not known at size 4: no operation succeeded", Told).
 
 %% The kind of a suite's own metric is only known from the recording.
 %% A limit within what the value may be: decided by the value where that is told well enough.
