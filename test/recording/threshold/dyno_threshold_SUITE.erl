@@ -472,6 +472,7 @@ unknown_when_not_measured(_) ->
     Failing = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), #{
         id => ~"4",
         size => 4,
+        status => complete,
         metrics => [#{name => ~"errors.rate", value => 1, unit => ratio}]
     }),
     {ok, Threshold} = dyno_threshold:parse("latency.p99 < 100 ms"),
