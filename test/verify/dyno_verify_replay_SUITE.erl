@@ -515,13 +515,9 @@ process_from_its_middle(Config) ->
     Items = [{process, Process, 1}, {self(), {send, {reply, 1}, x}, 2}],
     Result = of_items(Config, monitors(Config), Items),
     %% The request may have been there before.
-    ?assertMatch(
-        #{
-            counts := #{opened := 1},
-            verdicts := [#{verdict := inconclusive, property := ~"arrives"}]
-        },
-        Result
-    ),
+    #{counts := #{opened := 1}, verdicts := Verdicts} = Result,
+    ?assertEqual([inconclusive], lists:usort([Is || #{verdict := Is} <- Verdicts])),
+    ?assert(lists:member(~"arrives", [Name || #{property := Name} <- Verdicts])),
     Twice = of_items(Config, monitors(Config), Items ++ [{self(), {send, {reply, 1}, x}, 3}]),
     ?assertMatch(#{verdicts := [#{trace := partial} | _]}, Twice),
     ?assertEqual(2, decided(no, Twice)).
