@@ -204,8 +204,13 @@ selects_and_opens(_Config) ->
         parent => ~"shop_sup",
         link_count => 1,
         links => [~"shop_sup"],
-        monitors => []
+        monitors => [],
+        monitor_count => 0,
+        dictionary => [~"cart: 7"]
     },
+    has(~"1 dictionary key: cart: 7", dyno_cli_top_view:with_detail(Detail, View)),
+    Large = Detail#{dictionary := unknown},
+    has(~"dictionary: not read", dyno_cli_top_view:with_detail(Large, View)),
     has(~"shop.erl:12", dyno_cli_top_view:with_detail(Detail, View)),
     has(~"did not answer", dyno_cli_top_view:with_detail(#{answered => false}, View)),
     has(~"has ended", dyno_cli_top_view:with_detail(#{answered => true, ended => true}, View)),

@@ -102,7 +102,8 @@ sees_who_stands_out(_Config) ->
         end,
         Pid = erpc:call(Node, erlang, whereis, [asker]),
         #{answered := true, name := ~"asker", stack := [_ | _], monitors := [~"full"]} =
-            dyno_top:detail(Node, Pid, Looking),
+            Detail = dyno_top:detail(Node, Pid, Looking),
+        ?assertMatch(#{monitor_count := 1, dictionary := Keys} when is_list(Keys), Detail),
         true = exit(Pid, kill),
         ?assertMatch(#{ended := true}, dyno_top:detail(Node, Pid, Looking)),
         _ = dyno_top:close(Looking),

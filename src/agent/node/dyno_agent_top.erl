@@ -106,6 +106,7 @@ processes also `app:NAME`, those of an application.
 -define(MOST_KEPT, 200).
 -define(MOST_GROUPS, 100).
 -define(LONG_QUEUE, 1000).
+-define(MOST_COPIED, 1_000_000).
 -define(TIMEOUT_MS, 5000).
 -define(MOST_SUPERVISORS, 200).
 -define(SUPERVISOR_WORDS, 100_000).
@@ -496,9 +497,27 @@ of_process(Pid) ->
                 links => [named(Link) || Link <- lists:sublist(Links, ?MOST_KEPT)],
                 link_count => length(Links),
                 monitors => [named(Of) || {_, Of} <- lists:sublist(Monitors, ?MOST_KEPT)],
+                monitor_count => length(Monitors),
+                dictionary => dictionary(Pid, map_get(message_queue_len, All)),
                 stack => [frame(Frame) || Frame <- Stack]
             }
     end.
+
+%% Reading it copies it, and the memory of a process with a long queue is not read.
+dictionary(Pid, Queue) when Queue =< ?LONG_QUEUE ->
+    maybe
+        {_, Bytes} ?= process_info(Pid, memory),
+        true ?= Bytes =< ?MOST_COPIED,
+        {_, Pairs} ?= process_info(Pid, dictionary),
+        [
+            unicode:characters_to_binary(io_lib:format("~0tP: ~0tP", [Key, 9, Value, 9]))
+         || {Key, Value} <- Pairs
+        ]
+    else
+        _ -> unknown
+    end;
+dictionary(_Pid, _Queue) ->
+    unknown.
 
 named(Pid) when is_pid(Pid) -> dyno_agent_census:name(Pid);
 named(Port) when is_port(Port) -> dyno_agent_census:pid(Port);

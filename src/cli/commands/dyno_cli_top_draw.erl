@@ -415,7 +415,9 @@ detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
         parent := Parent,
         link_count := LinkCount,
         links := Links,
-        monitors := Monitors
+        monitors := Monitors,
+        monitor_count := MonitorCount,
+        dictionary := Dictionary
     } = Detail,
     [
         ~"",
@@ -429,11 +431,22 @@ detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
             " messages wait, heap ",
             value(Heap, ~"B")
         ],
-        [number(LinkCount), " links: ", lists:join(", ", lists:sublist(Links, 8))],
-        [number(length(Monitors)), " monitors: ", lists:join(", ", lists:sublist(Monitors, 8))],
+        listed(LinkCount, "link", Links),
+        listed(MonitorCount, "monitor", Monitors),
+        dictionary(Dictionary),
         ~"",
         ~"Stack, the innermost first (Esc closes)"
     ] ++ [["  ", Frame] || Frame <- Stack].
+
+dictionary(unknown) -> ~"dictionary: not read, the process is large or has a long queue";
+dictionary(Pairs) -> listed(length(Pairs), "dictionary key", Pairs).
+
+listed(0, What, _) ->
+    ["no ", What, "s"];
+listed(1, What, [Of | _]) ->
+    ["1 ", What, ": ", Of];
+listed(Count, What, Of) ->
+    [number(Count), " ", What, "s: ", lists:join(", ", lists:sublist(Of, 8))].
 
 %% Words
 
