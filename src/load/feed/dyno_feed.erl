@@ -25,9 +25,8 @@ operation(State) ->
 ```
 
 ## Cost
-`next/1` in a worker: below a microsecond from a list, range, fun or small file; some microseconds
-from a file of more than 32 MB, which stays on disk. This time is part of the operation's: take
-expensive items in `init_worker/2`.
+`next/1` in a worker: below a microsecond. This time is part of the operation's: take expensive
+items in `init_worker/2`. Each load node keeps the items of files, up to 1 GiB, in memory.
 """.
 
 %% For suites
@@ -94,8 +93,7 @@ worker goes through all items. `split`: worker K of N has the items K, K + N, ..
     {ets, ets:table()}
     | {from, integer()}
     | {zipf, dyno_feed_zipf:t()}
-    | {call, fun((pos_integer()) -> term())}
-    | {file, dyno_feed_file:t()}.
+    | {call, fun((pos_integer()) -> term())}.
 
 -type reason() ::
     {bad_feeds, term()}
@@ -160,8 +158,7 @@ item(Nth, #{store := Store}) ->
     case Store of
         {ets, Table} -> ets:lookup_element(Table, Nth, 2);
         {from, Low} -> Low + Nth;
-        {call, Fun} -> Fun(Nth + 1);
-        {file, File} -> dyno_feed_file:item(Nth, File)
+        {call, Fun} -> Fun(Nth + 1)
     end.
 
 -doc "Checks a suite's feeds.".
@@ -230,10 +227,7 @@ of_files(Feeds, Source) ->
      || Feed <- Feeds
     ].
 
--doc """
-The feeds for a node on another machine. Small files are sent as items; a large file must exist
-there under the same name.
-""".
+-doc "The feeds for a node on another machine: items in place of files.".
 -spec portable([feed()]) -> [feed()].
 portable(Feeds) ->
     of_files(Feeds, fun(Kind, File) ->
@@ -245,8 +239,7 @@ portable(Feeds) ->
     end).
 
 -doc """
-Opens feeds on this node. Their tables end with the caller; so do their processes, unless the caller
-exits with `normal`.
+Opens feeds on this node. Their tables end with the caller.
 """.
 -spec open([feed()], #{
     index := non_neg_integer(),
@@ -280,10 +273,9 @@ store({zipf, Count, Exponent}) ->
 store(Fun) when is_function(Fun, 1) ->
     {ok, infinity, {call, Fun}};
 store({Kind, File}) ->
-    case dyno_feed_file:open(Kind, File) of
-        {ok, {items, Items}} -> in_table(Items);
-        {ok, {file, Size, Opened}} -> {ok, Size, {file, Opened}};
-        {error, _} = Error -> Error
+    maybe
+        {ok, Items} ?= dyno_feed_file:items(Kind, File),
+        in_table(Items)
     end.
 
 %% A worker copies one item, not the list.
