@@ -49,7 +49,7 @@ check:
 bench:
 	@scripts/bench $(OTP)
 
-# doc/recording.schema.json from dyno_recording_schema; doc/options.md and the tasks of Mix from the commands.
+# doc/options.md and the tasks of Mix from the commands.
 format: all
 	@scripts/otp run $(OTP) escript scripts/written.escript write \
 	    $$(ls -td _build/*/default/lib/dyno/ebin _build/default/lib/dyno/ebin 2>/dev/null | head -1)

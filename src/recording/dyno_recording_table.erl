@@ -76,6 +76,8 @@ its key if it has strings; numbers are values and the rest are notes. `better`: 
 
 %% More rows than a person reads, fewer than make the page slow.
 -define(MAX_ROWS, 5000).
+%% As in dyno_recording_check.
+-define(LARGEST, 1.0e100).
 
 -doc "The table of some items, without a node.".
 -spec make(spec(), [Item :: term()]) -> table().
@@ -89,7 +91,7 @@ make(#{name := Name, title := Title, columns := Described} = Spec, Items, Option
         Column
      || Column <- with_roles([column(Column) || Column <- Described]), is_wanted(Column, Items)
     ],
-    Rows = sorted(Spec, Columns, [[Cell(Item) || {_, Cell} <- Columns] || Item <- Items]),
+    Rows = sorted(Spec, Columns, [[known(Cell(Item)) || {_, Cell} <- Columns] || Item <- Items]),
     Most = maps:get(most, Options, ?MAX_ROWS),
     #{
         name => Name,
@@ -102,6 +104,10 @@ make(#{name := Name, title := Title, columns := Described} = Spec, Items, Option
         rows => lists:sublist(Rows, Most),
         truncated => max(0, length(Rows) - Most)
     }.
+
+%% A mean of the largest numbers that a recording may hold can be larger by a rounding.
+known(Value) when is_number(Value), Value > ?LARGEST orelse Value < -?LARGEST -> undefined;
+known(Value) -> Value.
 
 -doc "All possible columns of a description, with types, units and roles.".
 -spec columns(#{columns := [column()], _ => _}) -> [#{atom() => term()}].

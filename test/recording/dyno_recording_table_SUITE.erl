@@ -92,7 +92,12 @@ a_row_for_each_item(_) ->
         },
         dyno_recording_table:make(spec(), queues())
     ),
-    ?assertMatch(#{rows := [], columns := [_, _]}, dyno_recording_table:make(spec(), [])).
+    ?assertMatch(#{rows := [], columns := [_, _]}, dyno_recording_table:make(spec(), [])),
+    %% Larger than a recording may hold.
+    ?assertMatch(
+        #{rows := [[~"a", undefined], [~"b", 1.0e100]]},
+        dyno_recording_table:make(spec(), [{~"a", 1.00000000001e100}, {~"b", 1.0e100}])
+    ).
 
 kinds_are_types_and_units(_) ->
     Expected = [

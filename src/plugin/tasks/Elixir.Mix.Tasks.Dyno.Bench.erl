@@ -7,12 +7,5 @@
 -moduledoc "mix dyno.bench: compare codes: which is faster, by how much, and how sure. Its options are those of dyno bench; mix dyno.bench --help lists them, with examples.".
 -shortdoc(<<"dyno: compare codes: which is faster, by how much, and how sure">>).
 
--export([run/1, '__info__'/1]).
-
--doc "Called by Mix.".
--spec run([binary()]) -> ok.
-run(Arguments) -> dyno_mix:run("bench", Arguments).
-
--doc false.
--spec '__info__'(atom()) -> term().
-'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).
+-define(COMMAND, "bench").
+-include("dyno_mix_task.hrl").

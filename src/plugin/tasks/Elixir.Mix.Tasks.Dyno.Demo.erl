@@ -7,12 +7,5 @@
 -moduledoc "mix dyno.demo: start a small shop to try the other commands with. Its options are those of dyno demo; mix dyno.demo --help lists them, with examples.".
 -shortdoc(<<"dyno: start a small shop to try the other commands with">>).
 
--export([run/1, '__info__'/1]).
-
--doc "Called by Mix.".
--spec run([binary()]) -> ok.
-run(Arguments) -> dyno_mix:run("demo", Arguments).
-
--doc false.
--spec '__info__'(atom()) -> term().
-'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).
+-define(COMMAND, "demo").
+-include("dyno_mix_task.hrl").

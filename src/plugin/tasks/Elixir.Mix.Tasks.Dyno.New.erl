@@ -7,12 +7,5 @@
 -moduledoc "mix dyno.new: write a suite or a benchmark to start from. Its options are those of dyno new; mix dyno.new --help lists them, with examples.".
 -shortdoc(<<"dyno: write a suite or a benchmark to start from">>).
 
--export([run/1, '__info__'/1]).
-
--doc "Called by Mix.".
--spec run([binary()]) -> ok.
-run(Arguments) -> dyno_mix:run("new", Arguments).
-
--doc false.
--spec '__info__'(atom()) -> term().
-'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).
+-define(COMMAND, "new").
+-include("dyno_mix_task.hrl").

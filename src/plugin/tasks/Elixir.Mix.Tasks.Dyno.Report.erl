@@ -7,12 +7,5 @@
 -moduledoc "mix dyno.report: show a recording as text, HTML, CSV, Markdown and more. Its options are those of dyno report; mix dyno.report --help lists them, with examples.".
 -shortdoc(<<"dyno: show a recording as text, HTML, CSV, Markdown and more">>).
 
--export([run/1, '__info__'/1]).
-
--doc "Called by Mix.".
--spec run([binary()]) -> ok.
-run(Arguments) -> dyno_mix:run("report", Arguments).
-
--doc false.
--spec '__info__'(atom()) -> term().
-'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).
+-define(COMMAND, "report").
+-include("dyno_mix_task.hrl").

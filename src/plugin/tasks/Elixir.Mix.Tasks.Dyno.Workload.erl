@@ -7,12 +7,5 @@
 -moduledoc "mix dyno.workload: run a synthetic system of a master and workers. Its options are those of dyno workload; mix dyno.workload --help lists them, with examples.".
 -shortdoc(<<"dyno: run a synthetic system of a master and workers">>).
 
--export([run/1, '__info__'/1]).
-
--doc "Called by Mix.".
--spec run([binary()]) -> ok.
-run(Arguments) -> dyno_mix:run("workload", Arguments).
-
--doc false.
--spec '__info__'(atom()) -> term().
-'__info__'(Kind) -> dyno_mix:info(?MODULE, Kind).
+-define(COMMAND, "workload").
+-include("dyno_mix_task.hrl").
