@@ -82,9 +82,11 @@ elixir({call, Module, Function} = Head, Text, End) ->
         "(" ++ _ when Function =:= '_' ->
             throw({At, "arguments need the name of a function"});
         "(" ++ _ ->
-            {Arguments, Guards, Behind, Column} = dyno_trace_elixir:clause(Rest, At, End),
+            {Tokens, Behind, Column} = dyno_trace_elixir:tokens(Rest, At),
             {[], Arrow} = arrow(tokens(Behind, Column, End)),
-            Clauses = specification(Arguments, Guards, erl_anno:new({1, At})),
+            {Written, Guards, Anno} = parsed(Tokens, Column),
+            {Arguments, Meant} = dyno_trace_elixir:erlang(Written, Guards),
+            Clauses = specification(Arguments, Meant, Anno),
             made({call, Module, Function}, length(Arguments), Clauses, actions(Arrow, Head));
         ":" ++ _ ->
             throw(
@@ -213,13 +215,17 @@ matched('receive', [Message]) -> {'_', ['_', '_', Message]};
 matched(send, _) -> throw({5, "send takes one message, or its receiver and the message"});
 matched('receive', _) -> throw({8, "receive takes one message"}).
 
-%% Erlang's parser reads it as a fun's clause.
 clause(Tokens, End) ->
+    {Arguments, Guards, Anno} = parsed(Tokens, End),
+    specification(Arguments, Guards, Anno).
+
+%% Erlang's parser reads it as a fun's clause.
+parsed(Tokens, End) ->
     At = {1, End},
     Fun = [{'fun', {1, 1}}] ++ Tokens ++ [{'->', At}, {atom, At, true}, {'end', At}, {dot, At}],
     case erl_parse:parse_exprs(Fun) of
         {ok, [{'fun', _, {clauses, [{clause, Anno, Arguments, Guards, _Body}]}}]} ->
-            specification(Arguments, Guards, Anno);
+            {Arguments, Guards, Anno};
         {ok, _} ->
             throw({column(element(2, hd(Tokens))), "one list of arguments stands here"});
         {error, {Where, Module, Why}} ->
