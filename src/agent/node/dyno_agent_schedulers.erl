@@ -55,13 +55,7 @@ without stopping or tracing. For each scheduler it gives the busy share, the run
 -define(POINT_MS, 100).
 %% At twice as many, pairs are merged.
 -define(POINTS, 600).
-%% A clock tick of Linux.
--define(TICK_NS, 10_000_000).
--define(TYPES, [
-    {scheduler, "erts_sched_"},
-    {dirty_cpu_scheduler, "erts_dcpus_"},
-    {dirty_io_scheduler, "erts_dios_"}
-]).
+-define(TYPES, [scheduler, dirty_cpu_scheduler, dirty_io_scheduler]).
 
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [schedulers]}.
@@ -113,34 +107,8 @@ counters() ->
              || #{type := Type, id := Id, counters := Counters} <-
                     erlang:statistics(microstate_accounting)
             },
-        cpu =>
-            #{
-                Thread => Ns
-             || {ok, Tasks} <- [prim_file:list_dir("/proc/self/task")],
-                Task <- Tasks,
-                {Thread, Ns} <- cpu(Task)
-            }
+        cpu => dyno_agent_threads:cpu_ns(dyno_agent_threads:read(dyno_agent_threads:find()))
     }.
-
-%% The name in brackets, then user and system time as 12th and 13th word.
-cpu(Task) ->
-    case file:read_file("/proc/self/task/" ++ Task ++ "/stat", [raw]) of
-        {ok, Text} ->
-            [Head, Tail] = string:split(Text, ~")", trailing),
-            [_, Name] = string:split(Head, ~"("),
-            Words = string:lexemes(Tail, " "),
-            Ticks = lists:sum([binary_to_integer(lists:nth(N, Words)) || N <- [12, 13]]),
-            [
-                {{Type, Id}, Ticks * ?TICK_NS}
-             || {Type, Prefix} <- ?TYPES,
-                Number <- [string:prefix(Name, Prefix)],
-                Number =/= nomatch,
-                {Id, _} <- [string:to_integer(Number)],
-                is_integer(Id)
-            ];
-        {error, _} ->
-            []
-    end.
 
 schedule() ->
     _ = erlang:send_after(rand:uniform(2 * ?EVERY_MS - 1), self(), instant),
@@ -168,16 +136,17 @@ threads(#{wall := Wall, states := States, cpu := Cpu}, After, DurationNs) ->
         #{
             type => Type,
             id => Id,
-            busy => busy(number(Type, Id), Wall, WallNow),
+            busy => busy(Number, Wall, WallNow),
             cpu =>
                 case {Cpu, CpuNow} of
-                    {#{Thread := A}, #{Thread := B}} -> (B - A) / DurationNs;
+                    {#{Number := A}, #{Number := B}} -> (B - A) / DurationNs;
                     _ -> undefined
                 end,
             states => shares(maps:get(Thread, States, #{}), Counters)
         }
      || {Type, Id} = Thread := Counters <- maps:iterator(StatesNow, ordered),
-        lists:keymember(Type, 1, ?TYPES)
+        lists:member(Type, ?TYPES),
+        Number <- [number(Type, Id)]
     ].
 
 %% scheduler_wall_time numbers the dirty schedulers after the normal ones.

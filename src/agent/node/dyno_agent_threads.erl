@@ -10,7 +10,7 @@
 %% Cost: 0.1 to 0.2 ms a scheduler, in dirty I/O schedulers. If all of these are busy, the clocks
 %% are left out.
 
--export([find/0, numbers/0, read/1, between/2, delay_ns/1]).
+-export([find/0, numbers/0, read/1, between/2, cpu_ns/1, normal_ns/1, delay_ns/1]).
 -export_type([t/0, reading/0, times/0, kind/0]).
 
 -type kind() :: normal | dirty_cpu | dirty_io.
@@ -119,12 +119,23 @@ read(Threads) ->
         end,
     #{worked => Worked, clocks => Clocks}.
 
+-doc "The times of normal schedulers' threads together: on a processor, and ready for one.".
+-spec normal_ns(t()) -> {OnProcessorNs :: non_neg_integer(), ReadyNs :: non_neg_integer()}.
+normal_ns(Threads) ->
+    Normal = normal(),
+    Clocks = [Clock || N := File <- Threads, N =< Normal, {ok, Clock} <- [clock(File)]],
+    {lists:sum([Ran || {Ran, _, _} <- Clocks]), lists:sum([Ready || {_, Ready, _} <- Clocks])}.
+
 clock(File) ->
     maybe
         {ok, Text} ?= file:read_file(File, [raw]),
         [Ran, Ready, Slices] ?= string:lexemes(string:trim(Text), " "),
         {ok, {binary_to_integer(Ran), binary_to_integer(Ready), binary_to_integer(Slices)}}
     end.
+
+-doc "Total time of each scheduler's thread on a processor, if known.".
+-spec cpu_ns(reading()) -> #{Scheduler :: pos_integer() => non_neg_integer()}.
+cpu_ns(#{clocks := Clocks}) -> #{N => Ran || N := {Ran, _, _} <- Clocks}.
 
 -doc "Total time that threads of normal schedulers were ready and had no processor, if known.".
 -spec delay_ns(reading()) -> [non_neg_integer()].

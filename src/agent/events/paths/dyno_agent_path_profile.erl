@@ -199,17 +199,7 @@ stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
 stretch(_Before, _Now) ->
     1.
 
-%% From Linux: nanoseconds on a processor, and nanoseconds ready without one.
-threads() ->
-    Times = [
-        {binary_to_integer(Run), binary_to_integer(Wait)}
-     || Folder <- filelib:wildcard("/proc/self/task/*"),
-        {ok, <<"erts_sched_", _/binary>>} <- [file:read_file(Folder ++ "/comm", [raw])],
-        {ok, Text} <- [file:read_file(Folder ++ "/schedstat", [raw])],
-        [Run, Wait | _] <- [binary:split(string:trim(Text), ~" ", [global])]
-    ],
-    {Runs, Waits} = lists:unzip(Times),
-    {lists:sum(Runs), lists:sum(Waits)}.
+threads() -> dyno_agent_threads:normal_ns(dyno_agent_threads:find()).
 
 result(#{result := Result, since := Since, ended := Ended, config := Config}) ->
     #{costs := {_, Near, NearNext, _, _, Far, FarNext, _}} = Result,
