@@ -139,7 +139,8 @@ label(Text) ->
     end.
 
 -doc "A filter as text.".
--spec format(t()) -> binary().
+-spec format(t() | binary()) -> binary().
+format(Text) when is_binary(Text) -> Text;
 format(Word) when Word =:= all; Word =:= new -> atom_to_binary(Word);
 format({name, Name}) -> Name;
 format({process, Pid}) -> list_to_binary(Pid);

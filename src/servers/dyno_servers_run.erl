@@ -153,7 +153,7 @@ made(Ended, #{nodes := Nodes, options := Options, total := Total, alarms := Alar
         command => servers,
         parameters => #{
             nodes => Nodes,
-            servers => [printed(S) || S <- maps:get(servers, Options, [all])],
+            servers => [dyno_process_filter:format(S) || S <- maps:get(servers, Options, [all])],
             interval_ms => maps:get(interval_ms, Options, 1000),
             duration_ms => maps:get(for_ms, Options, undefined),
             level => maps:get(level, Options, auto),
@@ -169,6 +169,3 @@ made(Ended, #{nodes := Nodes, options := Options, total := Total, alarms := Alar
         run => maps:remove(warnings, Run),
         warnings => map_get(warnings, Run)
     }.
-
-printed(Text) when is_binary(Text) -> Text;
-printed(Filter) -> dyno_process_filter:format(Filter).
