@@ -3,11 +3,10 @@
 
 -module(dyno_cli_reference).
 -moduledoc """
-All commands and options as a man page (`dyno man`) and as doc/options.md, made from the data of the
-help. Pure.
+All commands and options as a man page (`dyno man`), made from the data of the help. Pure.
 """.
 
--export([man/0, markdown/0]).
+-export([man/0]).
 
 -doc "The man page, in roff.".
 -spec man() -> iolist().
@@ -67,80 +66,6 @@ roff(Text) ->
         [$. | _] = Line -> ["\\&", Line];
         Line -> Line
     end.
-
--doc "doc/options.md.".
--spec markdown() -> iolist().
-markdown() ->
-    {Texts, _} = lists:mapfoldl(fun markdown_command/2, #{}, commands()),
-    [
-        "# Commands and their options\n\n"
-        "Made from the program by `make format`; in a terminal, `dyno COMMAND --help-all` and "
-        "`man dyno`.\nAn option of several commands is described with the first.\n",
-        Texts,
-        "\n## Before or after a command\n",
-        entries(dyno_cli_help:common_options()),
-        "\n## Exit status\n",
-        entries([{integer_to_list(S), Text} || {S, Text} <- dyno_cli_help:exit_statuses()]),
-        "\n## Environment\n",
-        entries(dyno_cli_help:environment())
-    ].
-
-%% An option with the same meaning in several commands is described once, with the first. The help
-%% has examples.
-markdown_command({Name, Help, #{operands := Operands, options := Groups}}, Known) ->
-    All = lists:append([Options || {_Title, Options} <- Groups]),
-    Others = [
-        {map_get(Option, Known), Usage}
-     || {Usage, _} = Option <- All, is_map_key(Option, Known)
-    ],
-    Text = [
-        "\n## dyno ",
-        Name,
-        "\n\n",
-        sentence(Help),
-        "\n",
-        [entries(Operands) || Operands =/= []],
-        [
-            [["\n", heading(Title), ":\n"], entries(New)]
-         || {Title, Options} <- Groups,
-            [_ | _] = New <- [[Option || Option <- Options, not is_map_key(Option, Known)]]
-        ],
-        [["\nAlso ", lists:join("; ", also(Others)), ".\n"] || Others =/= []]
-    ],
-    {Text, maps:merge(maps:from_keys(All, Name), Known)}.
-
-also(Others) ->
-    [
-        [
-            lists:join(", ", [["`", name(Usage), "`"] || {At, Usage} <- Others, At =:= Command]),
-            " ([",
-            Command,
-            "](#dyno-",
-            Command,
-            "))"
-        ]
-     || Command <- lists:uniq([At || {At, _} <- Others])
-    ].
-
-heading("") -> "Options";
-heading(Title) -> Title.
-
-%% "-o, --output FILE" -> "--output".
-name(Usage) ->
-    {match, [Name]} = re:run(Usage, "--[^ ]+", [{capture, first, binary}]),
-    Name.
-
-entries(Entries) ->
-    ["\n" | [["* `", Left, "`: ", linked(Right), "\n"] || {Left, Right} <- Entries]].
-
-%% doc/servers.md explains the forms of processes.
-linked(Text) ->
-    Link = "[PROCESS](servers.md#which-servers)",
-    lists:foldl(
-        fun(Things, T) -> string:replace(T, dyno_process_filter:forms(Things), Link) end,
-        Text,
-        [servers, processes]
-    ).
 
 commands() ->
     [
