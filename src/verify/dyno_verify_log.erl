@@ -24,7 +24,8 @@ exit(<0.11.0>, normal)
 `delayed by` counts milliseconds from the line before; without it no time passes. A process without
 `init` begins at its first event or its `fork`.
 
-Processes of files are only terms: nothing is ever sent to them.
+Processes of files are only terms: nothing is ever sent to them. Names unknown to this node stay
+texts: a file makes no atoms (dyno_verify_name).
 """.
 
 -export([recorder/2, fold/3, format_error/1]).
@@ -176,10 +177,9 @@ of_trace(Message, Offset) ->
 frame(Fd, Head, Size, Offset) when Size < ?MOST_BYTES ->
     case pieces(Fd, Size, []) of
         <<Frame:Size/binary>> ->
-            try
-                {Head + Size, [binary_to_term(Frame)]}
-            catch
-                error:badarg -> throw({bad_frame, Offset})
+            case dyno_verify_frame:term(Frame) of
+                {ok, Term} -> {Head + Size, [Term]};
+                error -> throw({bad_frame, Offset})
             end;
         _ ->
             eof
@@ -195,12 +195,12 @@ pieces(Fd, Left, Read) ->
             iolist_to_binary(lists:reverse(Read, [Piece]))
     end.
 
-%% Others may have written the file.
+%% The file is untrusted.
 is_item({Kind, Time}) when Kind =:= gap; Kind =:= time ->
     is_integer(Time);
 is_item({process, #{pid := Pid, initial_call := MFA, partial := Partial} = Process, Time}) ->
     is_pid(Pid) andalso is_mfa(MFA) andalso is_boolean(Partial) andalso is_integer(Time) andalso
-        is_atom(maps:get(name, Process, none)) andalso
+        is_name(maps:get(name, Process, none)) andalso
         is_integer(maps:get(since_ns, Process, 0));
 is_item({Pid, Event, Time}) when is_pid(Pid), is_integer(Time) ->
     try
@@ -223,9 +223,12 @@ is_event(_) -> false.
 
 is_mfa({M, F, Args}) when is_list(Args) -> length(Args) < 256 andalso is_mfa({M, F, length(Args)});
 is_mfa({M, F, Arity}) ->
-    is_atom(M) andalso is_atom(F) andalso is_integer(Arity) andalso Arity >= 0;
+    is_name(M) andalso is_name(F) andalso is_integer(Arity) andalso Arity >= 0;
 is_mfa(_) ->
     false.
+
+is_name({'$dyno', Text}) -> is_binary(Text);
+is_name(Name) -> is_atom(Name).
 
 %% The flag `timestamp` gives erlang:timestamp/0.
 in_native_time(Message) when element(1, Message) =:= trace_ts ->
@@ -274,11 +277,11 @@ line({Kind, Terms, DelayMs}, Before) ->
 line(NoEvent, _Before) ->
     NoEvent.
 
-item(fork, [P, C, MFA], Time) -> {P, {spawn, C, MFA}, Time};
-item(init, [C, P, MFA], Time) -> {C, {spawned, P, MFA}, Time};
-item(send, [P, To, Message], Time) -> {P, {send, Message, To}, Time};
-item(recv, [P, Message], Time) -> {P, {'receive', Message}, Time};
-item(exit, [P, Reason], Time) -> {P, {exit, Reason}, Time};
+item(~"fork", [P, C, MFA], Time) -> {P, {spawn, C, MFA}, Time};
+item(~"init", [C, P, MFA], Time) -> {C, {spawned, P, MFA}, Time};
+item(~"send", [P, To, Message], Time) -> {P, {send, Message, To}, Time};
+item(~"recv", [P, Message], Time) -> {P, {'receive', Message}, Time};
+item(~"exit", [P, Reason], Time) -> {P, {exit, Reason}, Time};
 item(_Kind, _Terms, _Time) -> none.
 
 %% The beginnings of processes without `init`: their forks, if any.

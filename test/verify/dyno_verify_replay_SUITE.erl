@@ -15,9 +15,12 @@
     own_file_was_cut_off/1,
     trace_port_file/1,
     what_is_no_file_of_events/1,
-    new_names_are_told_apart/1,
+    a_file_makes_no_atoms/1,
+    unknown_names_are_told_apart/1,
+    frames_of_unknown_names/1,
     terms_in_text/1,
     broken_files/1,
+    memory_follows_the_file/1,
     a_file_called_null/1,
     deadline_at_the_end/1,
     deadline_of_one_that_has_decided/1,
@@ -41,9 +44,12 @@ all() ->
         own_file_was_cut_off,
         trace_port_file,
         what_is_no_file_of_events,
-        new_names_are_told_apart,
+        a_file_makes_no_atoms,
+        unknown_names_are_told_apart,
+        frames_of_unknown_names,
         terms_in_text,
         broken_files,
+        memory_follows_the_file,
         a_file_called_null,
         deadline_at_the_end,
         deadline_of_one_that_has_decided,
@@ -240,8 +246,63 @@ what_is_no_file_of_events(Config) ->
         {ok, #{counts := #{events := 0}}}, dyno_verify_replay:file(File, monitors(Config), #{})
     ).
 
+%% There is room for a million atoms, and they stay.
+a_file_makes_no_atoms(Config) ->
+    Names = [unknown(N) || N <- lists:seq(1, 2_000)],
+    Text = [
+        [
+            "init(<0.11.0>, <7.10.0>, {",
+            Name,
+            ",f",
+            Name,
+            ",['a",
+            Name,
+            "']})\n",
+            "send(<0.11.0>, <0.10.0>, #{k",
+            Name,
+            " => [",
+            Name,
+            "|t",
+            Name,
+            "]})\n"
+        ]
+     || Name <- Names
+    ],
+    Own = [
+        with_name(Name, {self(), {spawned, self(), {zzzzzzzz, zzzzzzzz, [zzzzzzzz]}}, 1})
+     || Name <- Names
+    ],
+    Port = [
+        with_name(Name, {trace_ts, self(), send, {zzzzzzzz, zzzzzzzz}, zzzzzzzz, 1})
+     || Name <- Names
+    ],
+    [
+        begin
+            ok = file:write_file(file(Config), [Header, Bytes]),
+            %% What the first reading loads is not of the file.
+            {ok, _} = dyno_verify_replay:file(file(Config), monitors(Config), #{}),
+            Before = erlang:system_info(atom_count),
+            {ok, _} = dyno_verify_replay:file(file(Config), monitors(Config), #{}),
+            ?assertEqual(Before, erlang:system_info(atom_count)),
+            ?assert(Before < 100_000)
+        end
+     || {Header, Bytes} <- [
+            {"", Text},
+            {dyno_agent_recorder:header(), [[<<(byte_size(F)):32>>, F] || F <- Own]},
+            {"", [[<<0, (byte_size(F)):32>>, F] || F <- Port]}
+        ]
+    ],
+    ?assertError(badarg, list_to_existing_atom(hd(Names))).
+
+%% Eight letters that nobody else writes.
+unknown(N) -> lists:flatten(io_lib:format("q~7..0b", [N])).
+
+%% As a node writes it that has the atom.
+with_name(Name, Term) ->
+    binary:replace(term_to_binary(Term), ~"zzzzzzzz", list_to_binary(Name), [global]).
+
 %% Names that this node does not have are as good as others to a property, and in a report.
-new_names_are_told_apart(Config) ->
+unknown_names_are_told_apart(Config) ->
     Lines = fun(Reply) ->
         [
             "init(<0.11.0>, <0.10.0>, {worker,init,[1]})\n",
@@ -264,13 +325,42 @@ new_names_are_told_apart(Config) ->
         ]
     ].
 
+frames_of_unknown_names(_Config) ->
+    Fixed = [
+        self(),
+        make_ref(),
+        hd(erlang:ports()),
+        1 bsl 70,
+        -(1 bsl 3000),
+        <<1:3>>,
+        "text",
+        'ü',
+        #{a => #{}},
+        [1 | 2],
+        1.5,
+        list_to_tuple(lists:seq(1, 300)),
+        lists:seq(1, 300)
+    ],
+    Is = fun(Term) ->
+        Frame = with_name("qzqzqzqz", {Term, zzzzzzzz}),
+        dyno_verify_frame:term(Frame) =:= {ok, {Term, {'$dyno', ~"qzqzqzqz"}}}
+    end,
+    [?assert(Is(Term), Term) || Term <- Fixed],
+    dyno_property:holds(?FORALL(Term, proper_types:any(), Is(Term)), {100, 1000}),
+    {ok, {{'$dyno', _}, {'$dyno', _}, _}} =
+        dyno_verify_frame:term(with_name("qzqzqzqz", {fun() -> ok end, fun lists:map/2, zzzzzzzz})),
+    %% A thousand times as large as the file.
+    Bomb = term_to_binary(binary:copy(<<0>>, 1 bsl 20), [compressed]),
+    ?assertEqual(error, dyno_verify_frame:term(Bomb)).
+
 terms_in_text(_Config) ->
     Is = fun(Term) ->
         Line = unicode:characters_to_binary(io_lib:format("k(~0tp)", [Term])),
-        dyno_verify_line:parse(Line) =:= {k, [Term], 0}
+        dyno_verify_line:parse(Line) =:= {~"k", [Term], 0}
     end,
     Fixed = [
         self(),
+        make_ref(),
         'it\'s',
         'Öd',
         öd,
@@ -290,10 +380,8 @@ terms_in_text(_Config) ->
     [?assert(Is(Term), Term) || Term <- Fixed],
     dyno_property:holds(?FORALL(Term, proper_types:any(), Is(Term)), {100, 1000}),
     ?assertEqual(
-        {k, [16#FF, $a, $\n, "ab", {'$dyno', ~"#Fun<shop.1.2>"}, {'$dyno', ~"#Ref<0.1.2.3>"}], 5},
-        dyno_verify_line:parse(
-            ~B' k( 16#FF , $a,$\n, "a" "b", #Fun<shop.1.2>, #Ref<0.1.2.3>) delayed by 5. % so'
-        )
+        {~"k", [16#FF, $a, $\n, "ab", {'$dyno', ~"#Fun<shop.1.2>"}], 5},
+        dyno_verify_line:parse(~B' k( 16#FF , $a,$\n, "a" "b", #Fun<shop.1.2>) delayed by 5. % so')
     ).
 
 %% Bytes that are changed, or missing, never do more than an error.
@@ -306,7 +394,9 @@ broken_files(Config) ->
         {process, #{pid => self(), initial_call => {worker, init, 1}, partial => true}, 3}
     ]),
     {ok, Own} = file:read_file(File),
-    Port = term_to_binary({trace_ts, self(), spawned, self(), {worker, init, [1]}, {1, 2}}),
+    Port = with_name(
+        "qzqzqzqz", {trace_ts, self(), spawned, self(), {worker, zzzzzzzz, [1]}, {1, 2}}
+    ),
     Traced = <<0, (byte_size(Port)):32, Port/binary>>,
     dyno_property:holds(
         ?FORALL(
@@ -336,6 +426,44 @@ changed({_, 0}, Whole) ->
     binary:part(Whole, 0, byte_size(Whole) div 2);
 changed(_, Whole) ->
     Whole.
+
+%% Of many lines hardly any, of one long line a multiple that is small.
+memory_follows_the_file(Config) ->
+    Size = 300_000,
+    Begin = "init(<0.11.0>, <0.10.0>, {worker,init,[1]})\n",
+    Long = fun(Open, Each, Close) ->
+        [Begin, "recv(<0.11.0>, ", Open, lists:duplicate(Size div length(Each), Each), Close, ")\n"]
+    end,
+    [
+        begin
+            ok = file:write_file(file(Config), Lines),
+            %% The last one of them keeps all events until the end.
+            Monitors = [hd(monitors(Config))],
+            {Pid, Ref} = spawn_opt(
+                fun() -> {ok, _} = dyno_verify_replay:file(file(Config), Monitors, #{}) end,
+                [
+                    monitor,
+                    {max_heap_size, #{
+                        size => Times * Size div erlang:system_info(wordsize),
+                        kill => true,
+                        error_logger => false
+                    }}
+                ]
+            ),
+            receive
+                {'DOWN', Ref, process, Pid, Reason} -> ?assertEqual({Name, normal}, {Name, Reason})
+            end
+        end
+     || {Name, Times, Lines} <- [
+            {lines, 10, [
+                Begin | lists:duplicate(Size div 36, "recv(<0.11.0>, {response, [a,b,c]})\n")
+            ]},
+            {list, 100, Long("[", "1,", "1]")},
+            {string, 100, Long("\"", "a", "\"")},
+            {deep, 800, Long("[", "[", ["1]", lists:duplicate(Size, "]")])},
+            {binary, 100, Long("<<\"", "a", "\">>")}
+        ]
+    ].
 
 %% `null` is an atom that JSON takes for itself.
 a_file_called_null(Config) ->

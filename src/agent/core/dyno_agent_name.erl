@@ -4,32 +4,42 @@
 -module(dyno_agent_name).
 -moduledoc false.
 %% Prints modules and functions in their own language, by the module's name: lists:sort/1, and
-%% Shop.price/1 for 'Elixir.Shop':price/1. dyno_agent_patterns reads such names.
+%% Shop.price/1 for 'Elixir.Shop':price/1. dyno_agent_patterns reads such names. A name from a file
+%% whose atom this node lacks is a text, {'$dyno', Name}.
 
 -export([mfa/1, call/2, module/1]).
+-export_type([text/0]).
+
+-type text() :: {'$dyno', binary()}.
 
 -doc "A function with its arity, or with a call's arguments in its place.".
--spec mfa({module(), atom(), arity() | [term()]}) -> binary().
+-spec mfa({module() | text(), atom() | text(), arity() | [term()]}) -> binary().
 mfa({M, F, Arguments}) when is_list(Arguments) -> mfa({M, F, length(Arguments)});
 mfa({M, F, A}) -> <<(call(M, F))/binary, $/, (integer_to_binary(A))/binary>>.
 
 -doc "The same without an arity, to put before arguments.".
--spec call(module(), atom()) -> binary().
+-spec call(module() | text(), atom() | text()) -> binary().
 call(M, F) ->
     case elixir(M) of
-        {ok, Name} -> text([Name, $., elixir_function(atom_to_list(F))]);
-        no -> text(io_lib:format("~tw:~tw", [M, F]))
+        {ok, Name} -> text([Name, $., elixir_function(name(F))]);
+        no -> text([erlang(M), $:, erlang(F)])
     end.
 
--spec module(atom()) -> binary().
+-spec module(atom() | text()) -> binary().
 module(M) ->
     case elixir(M) of
         {ok, Name} -> text(Name);
-        no -> text(io_lib:format("~tw", [M]))
+        no -> text(erlang(M))
     end.
 
+name({'$dyno', Text}) -> unicode:characters_to_list(Text);
+name(Atom) -> atom_to_list(Atom).
+
+erlang({'$dyno', Text}) -> Text;
+erlang(Atom) -> io_lib:format("~tw", [Atom]).
+
 elixir(M) ->
-    case atom_to_list(M) of
+    case name(M) of
         "Elixir." ++ [C | _] = Name when C >= $A, C =< $Z -> {ok, lists:nthtail(7, Name)};
         _ -> no
     end.
