@@ -84,13 +84,7 @@ short(Entries) ->
 -spec full({string(), module(), Help :: string()}, dyno_report:options()) -> iolist().
 full({Name, Module, _} = Command, Look) ->
     #{options := Titled, examples := Examples} = Data = described(Module:command()),
-    Common = {
-        ~"-h, --help",
-        case Data of
-            #{common := _} -> ~"the common options";
-            #{} -> ~"this text"
-        end
-    },
+    Common = {~"-h, --help", ~"this text"},
     First = lists:append([Entries || {"", Entries} <- Titled]) ++ [Common],
     Grouped = [Group || {[_ | _], _} = Group <- Titled],
     Column = column([Entry || {_, Entries} <- [{"", First} | Grouped], Entry <- Entries]),

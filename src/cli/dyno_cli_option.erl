@@ -90,7 +90,7 @@ usage(Row) ->
     element(1, Row).
 
 -doc "The long name, such as `--for`.".
--spec long(row()) -> string().
+-spec long(row()) -> string() | binary().
 long(Row) ->
     {_, Long, _} = parts(usage(Row)),
     Long.

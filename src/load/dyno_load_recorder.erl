@@ -266,7 +266,7 @@ merge_values(_Key, A, B) when is_integer(A) -> A + B;
 merge_values(_Key, A, B) -> dyno_histogram:merge(A, B).
 
 -doc "Operations that began and never ended.".
--spec endless(snapshot()) -> non_neg_integer().
+-spec endless(snapshot()) -> number().
 endless(#{started := Started, successes := Ok, failures := Failed}) ->
     max(0, Started - Ok - Failed).
 

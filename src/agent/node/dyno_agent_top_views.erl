@@ -308,8 +308,7 @@ detail(ports, #{id := Port} = Row) when is_port(Port) ->
     owned(Owner, Row#{at => address(Port, Row)});
 detail(ports, #{id := Socket} = Row) ->
     try socket:info(Socket) of
-        #{owner := Owner} -> owned([Owner], Row#{at => address(Socket, Row)});
-        #{} -> Row
+        #{owner := Owner} -> owned([Owner], Row#{at => address(Socket, Row)})
     catch
         error:_ -> Row
     end;

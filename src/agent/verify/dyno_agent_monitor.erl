@@ -39,6 +39,8 @@ gives an event's key, and `c:init/1` gets the process of the first event with th
 -export_type([process/0, verdict/0, explanation/0, needs/0, selector/0, event_filter/0]).
 -export_type([state/0, decision/0, outcome/0, report/0, trace_state/0]).
 
+-define(CRASHED, Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}).
+
 -type state() :: term().
 -type process() :: dyno_agent_event:process().
 -type verdict() :: yes | no | inconclusive.
@@ -188,13 +190,10 @@ has_key(Module) -> map_get(key, needs(Module)).
 -doc "The state for a process.".
 -spec init(module(), process()) -> outcome().
 init(Module, Process) ->
-    safely(fun() -> {next, Module:init(Process)} end).
-
-safely(Call) ->
     try
-        Call()
+        {next, Module:init(Process)}
     catch
-        Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
+        ?CRASHED
     end.
 
 -doc "Gives an event to a monitor.".
@@ -204,15 +203,21 @@ step(Module, Event, TimeNs, State) ->
         {next, _} = Next -> Next;
         Decision -> checked(Decision)
     catch
-        Class:Reason:Stack -> {crashed, {Class, Reason, Stack}}
+        ?CRASHED
     end.
 
 -doc "Gives an event of this process to a monitor with a key.".
 -spec step(module(), pid(), dyno_agent_event:event(), integer(), state()) -> outcome().
 step(Module, Pid, Event, TimeNs, State) ->
     case erlang:function_exported(Module, event, 4) of
-        true -> safely(fun() -> checked(Module:event(Event, TimeNs, Pid, State)) end);
-        false -> step(Module, Event, TimeNs, State)
+        true ->
+            try
+                checked(Module:event(Event, TimeNs, Pid, State))
+            catch
+                ?CRASHED
+            end;
+        false ->
+            step(Module, Event, TimeNs, State)
     end.
 
 checked({next, _} = Next) ->
@@ -233,19 +238,24 @@ bad(Value) -> {crashed, {error, {bad_return_value, Value}, []}}.
 -doc "Reports a passed deadline to a monitor.".
 -spec timeout(module(), integer(), state()) -> outcome().
 timeout(Module, TimeNs, State) ->
-    safely(fun() -> checked(Module:timeout(TimeNs, State)) end).
+    try
+        checked(Module:timeout(TimeNs, State))
+    catch
+        ?CRASHED
+    end.
 
 -doc "Reports the end of its process to a monitor.".
 -spec ended(module(), state()) -> outcome().
 ended(Module, State) ->
     case erlang:function_exported(Module, ended, 1) of
         true ->
-            safely(fun() ->
-                case Module:ended(State) of
-                    none -> {next, State};
-                    {Verdict, Explanation} -> checked({Verdict, Explanation, State})
-                end
-            end);
+            try Module:ended(State) of
+                none -> {next, State};
+                {Verdict, Explanation} -> checked({Verdict, Explanation, State});
+                Other -> bad(Other)
+            catch
+                ?CRASHED
+            end;
         false ->
             {next, State}
     end.
@@ -253,33 +263,33 @@ ended(Module, State) ->
 -doc "The next timeout of a monitor; for a module that exports `c:deadline/1`.".
 -spec deadline(module(), state()) -> infinity | integer() | crashed().
 deadline(Module, State) ->
-    safely(fun() ->
-        case Module:deadline(State) of
-            Deadline when is_integer(Deadline); Deadline =:= infinity -> Deadline;
-            Other -> bad(Other)
-        end
-    end).
+    try Module:deadline(State) of
+        Deadline when is_integer(Deadline); Deadline =:= infinity -> Deadline;
+        Other -> bad(Other)
+    catch
+        ?CRASHED
+    end.
 
 -doc "The key of an event.".
 -spec key(module(), dyno_agent_event:event(), process()) -> {ok, term()} | none | crashed().
 key(Module, Event, Process) ->
-    safely(fun() ->
-        case Module:key(Event, Process) of
-            {ok, _} = Key -> Key;
-            none -> none;
-            Other -> bad(Other)
-        end
-    end).
+    try Module:key(Event, Process) of
+        {ok, _} = Key -> Key;
+        none -> none;
+        Other -> bad(Other)
+    catch
+        ?CRASHED
+    end.
 
 -doc "Whether the property names this event; for a module that exports `c:names/1`.".
 -spec names(module(), dyno_agent_event:event()) -> boolean() | crashed().
 names(Module, Event) ->
-    safely(fun() ->
-        case Module:names(Event) of
-            Is when is_boolean(Is) -> Is;
-            Other -> bad(Other)
-        end
-    end).
+    try Module:names(Event) of
+        Is when is_boolean(Is) -> Is;
+        Other -> bad(Other)
+    catch
+        ?CRASHED
+    end.
 
 -doc """
 After an outcome: whether the monitor goes on, with which state, and the report. Events are newest

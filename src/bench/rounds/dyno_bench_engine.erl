@@ -373,7 +373,7 @@ ending(RoundMs, Codes, StartMs, #{budget_ms := BudgetMs, level := Level} = Optio
     end.
 
 -doc "The longest time of a measurement with a requested time.".
--spec longest_ms(pos_integer()) -> pos_integer().
+-spec longest_ms(number()) -> number().
 longest_ms(BudgetMs) -> 5 * BudgetMs.
 
 %% Bounds rounds that take longer and longer if the user set no limit.

@@ -240,7 +240,7 @@ table(#{interval_ns := Ns, notes := Notes} = Reading, View, Layout, Room) ->
     %% Keeps the selected row visible.
     Fit = max(1, Room - 2 - length(Notes)),
     First = max(0, min(Selected, length(Items) - 1) - Fit + 1),
-    Visible = lists:sublist(lists:nthtail(min(First, length(Items)), Items), Fit),
+    Visible = lists:sublist(Items, First + 1, Fit),
     #{sort := Sort} = dyno_cli_top_view:ask(View),
     Title = fun(Name, Key) ->
         if
