@@ -45,6 +45,7 @@ strings with known values; readers accept others unchanged.
 -spec version() -> pos_integer().
 version() ->
     {_, {one_of, [Version]}, _, _} = lists:keyfind(~"version", 1, fields(document)),
+    true = is_integer(Version),
     Version.
 
 -doc "All objects, containers first.".

@@ -156,9 +156,9 @@ a_blocked_server(_Config) ->
 %% It does nothing, and is made to collect a large heap over and over: no callback runs meanwhile.
 %% On a busy machine there may be a single collection, which hardly reaches the slowest percent.
 a_server_in_a_collection(_Config) ->
-    dyno_tries:hold(3, fun a_server_in_a_collection/0).
+    dyno_tries:hold(3, fun a_server_in_a_collection_once/0).
 
-a_server_in_a_collection() ->
+a_server_in_a_collection_once() ->
     in_node(fun(Node) ->
         {ok, Pid} = erpc:call(Node, waits, start, [lists:seq(1, 10_000_000)]),
         _ = erpc:call(Node, waits, sends, [5]),
