@@ -184,7 +184,7 @@ cause(Asked, Searching) ->
                 ~"Ask for message_queue_len only, or at each hundredth message."
             };
         {{[<<"sys:suspend_loop", _/binary>> | _], _, _}, _, _} ->
-            {~"It takes no message: somebody called sys:suspend/1 for it.", resume()};
+            {~"It takes no message: sys:suspend/1 was called for it.", resume()};
         {{[Top | _] = Stack, Share, Looks}, _, _} ->
             Stands = text("In ~b of ~b looks it stood in ~ts", [
                 round(Share * Looks), Looks, dyno_health_look:place(Stack)

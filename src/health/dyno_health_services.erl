@@ -245,7 +245,7 @@ tracing(Looks) ->
             why => ~"Each call of such a function costs more, and its messages may fill a mailbox.",
             advice =>
                 <<
-                    "If nobody measures now: dbg:stop(), recon_trace:clear(), an end of the "
+                    "If no one measures now: dbg:stop(), recon_trace:clear(), an end of the "
                     "session's tracer, or "
                     "erlang:trace_pattern({'_','_','_'}, false, [local]) for each kind "
                     "(call_count, call_time)."

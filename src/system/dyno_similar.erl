@@ -58,7 +58,7 @@ closest(Written, Names) ->
 ranked(Written, Names) ->
     lists:usort([{-likeness(Written, Name), Name} || Name <- Names]).
 
-%% Whoever writes p99 means latency.p99, the shortest name that ends so.
+%% By p99 users mean latency.p99, the shortest name that ends so.
 likeness(Written, Name) ->
     case string:find(Name, [$., Written], trailing) of
         nomatch ->

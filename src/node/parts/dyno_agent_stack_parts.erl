@@ -321,7 +321,8 @@ none(Role, #{stacks := [], worked_ns := WorkedNs, duration_ns := DurationNs}) wh
     [
         {
             ~"none_ran",
-            "no process of ~ts was met while it ran: nothing tells what its schedulers did in ~ts",
+            "no process of ~ts was met while it ran: it is not known what its schedulers did in "
+            "~ts",
             [Role, {WorkedNs, ~"ns"}],
             ~"Measure longer (--for)."
         }

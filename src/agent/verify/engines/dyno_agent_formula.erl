@@ -35,8 +35,7 @@
         Match :: index(),
         index(),
         Within :: integer() | infinity,
-        Text ::
-            binary(),
+        Text :: binary(),
         Names :: [atom()]
     }
     %% The same at any later event, with the deadline of the first.
@@ -45,8 +44,7 @@
         Match :: index(),
         index(),
         Within :: integer() | infinity,
-        Text ::
-            binary(),
+        Text :: binary(),
         Names :: [atom()],
         later
     }
