@@ -142,9 +142,11 @@ finding(Check, Limit, Severity, Text, Fields, #{name := Name, node := Node} = Ro
     },
     dyno_finding:new(Check, Limit, maps:merge(Given, Fields)).
 
-%% A command takes only unique names, of what is there.
+%% A command takes only unique local names and modules, of what is there.
 operand(_Name, #{alive := 0}) ->
     [];
+operand(_Name, #{sum := #{kind := Kind}, pid := Pid}) when Kind =:= named; Kind =:= label ->
+    [Pid];
 operand(Name, Row) ->
     case binary:match(Name, ~" ") of
         nomatch -> [Name];

@@ -69,8 +69,9 @@ add(#{start_ns := StartNs, duration_ns := DurationNs, servers := Sums, nodes := 
         nodes := lists:foldl(fun of_node/2, map_get(nodes, Total), Nodes)
     }).
 
-server(#{alive := Alive} = Sum, #{servers := Servers, ended := Ended} = Total) ->
+server(#{alive := Alive} = Sum, #{ended := Ended} = Total) ->
     Key = key(Sum),
+    Servers = renamed(Key, by_pid(Sum), map_get(servers, Total)),
     Total#{
         servers := maps:update_with(
             Key, fun(Before) -> of_later(Before, Sum) end, Sum, Servers
@@ -79,12 +80,27 @@ server(#{alive := Alive} = Sum, #{servers := Servers, ended := Ended} = Total) -
     }.
 
 %% A registered name is one server over restarts of its process.
-key(#{kind := registered, labels := #{node := Node, name := Name}}) -> {Node, {name, Name}};
-key(#{labels := #{node := Node, pid := Pid}}) -> {Node, Pid}.
+key(#{kind := Kind, labels := #{node := Node, name := Name}}) when
+    Kind =:= registered; Kind =:= named
+->
+    {Node, {name, Name}};
+key(Sum) ->
+    by_pid(Sum).
 
-of_later(Before, #{labels := #{pid := Printed}, pid := Pid} = Sum) ->
-    #{labels := Labels} = Later = dyno_servers_window:add(later, Before, Sum),
-    Later#{pid := Pid, labels := Labels#{pid => Printed}}.
+by_pid(#{labels := #{node := Node, pid := Pid}}) -> {Node, Pid}.
+
+%% A process tells its name with its first message, perhaps after the first window.
+renamed(Key, ByPid, Servers) ->
+    case maps:take(ByPid, Servers) of
+        {Before, Others} when Key =/= ByPid, not is_map_key(Key, Servers) -> Others#{Key => Before};
+        _ -> Servers
+    end.
+
+of_later(Before, #{labels := Labels, pid := Pid, kind := Kind} = Sum) ->
+    #{labels := Same} = Later = dyno_servers_window:add(later, Before, Sum),
+    Later#{
+        pid := Pid, kind := Kind, labels := maps:merge(Same, maps:with([pid, name, module], Labels))
+    }.
 
 %% The oldest ended ones, when there are twice as many as kept.
 fold(Servers, Ended) when length(Ended) =< 2 * ?MOST_ENDED ->

@@ -143,8 +143,12 @@ by_value({{Alarm, Above} = Key, {Low, High}, #{'of' := Of} = Watch, Name}, {Even
 is_of(Row, Watch) ->
     maps:with([name, node], Watch) =:= maps:with(maps:keys(maps:with([name, node], Watch)), Row).
 
-alarm(Of, #{kind := registered}, #{node := Node, name := Name}) -> {dyno_servers, Of, Node, Name};
-alarm(Of, _Sum, #{node := Node, pid := Pid}) -> {dyno_servers, Of, Node, Pid}.
+alarm(Of, #{kind := Kind}, #{node := Node, name := Name}) when
+    Kind =:= registered; Kind =:= named
+->
+    {dyno_servers, Of, Node, Name};
+alarm(Of, _Sum, #{node := Node, pid := Pid}) ->
+    {dyno_servers, Of, Node, Pid}.
 
 value(queue, _Sum, #{queue_now := Queue}) ->
     Queue;

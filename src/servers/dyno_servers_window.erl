@@ -113,7 +113,7 @@ one_of_each_name(Servers) ->
     Of = maps:groups_from_list(fun one/1, Servers),
     [one_of_name(map_get(One, Of)) || One <- lists:uniq([one(Server) || Server <- Servers])].
 
-one(#{kind := registered, labels := #{name := Name}}) -> Name;
+one(#{kind := Kind, labels := #{name := Name}}) when Kind =:= registered; Kind =:= named -> Name;
 one(#{pid := Pid}) -> Pid.
 
 one_of_name([One]) ->

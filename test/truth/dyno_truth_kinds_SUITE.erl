@@ -50,6 +50,46 @@ every(Begun, Ms, N, Do) ->
 
 """).
 
+%% A registry of its own, as gproc and Elixir's Registry are; and servers that it, or global, knows.
+-define(REGISTRY, """
+-module(registry).
+-export([start/0, register_name/2, unregister_name/1, whereis_name/1, send/2]).
+-export([init/1, callback_mode/0, handle_event/4, handle_call/3, handle_cast/2]).
+start() ->
+    Self = self(),
+    spawn(fun() ->
+        registry = ets:new(registry, [named_table, public]),
+        Names = [{global, {room, 1}}, {via, registry, {'Elixir.My.Rooms', <<"room:2">>}}],
+        {ok, Asleep} = gen_server:start({global, asleep}, registry, server, []),
+        gen_server:cast(Asleep, sleep),
+        Servers = [
+            element(2, {ok, _} = gen_server:start(Name, registry, server, []))
+         || Name <- [{via, registry, late} | Names]
+        ],
+        {ok, Machine} = gen_statem:start({via, registry, machine}, registry, machine, []),
+        Self ! started,
+        every(tl(Servers) ++ [Machine], hd(Servers), 1)
+    end),
+    receive started -> ok end.
+%% The first message for one of them comes when it has been measured for a while.
+every(Servers, Late, N) ->
+    timer:sleep(10),
+    [gen_server:call(Server, go) || Server <- Servers ++ [Late || N > 250]],
+    every(Servers, Late, N + 1).
+register_name(Name, Pid) ->
+    case ets:insert_new(registry, {Name, Pid}) of true -> yes; false -> no end.
+unregister_name(Name) -> ets:delete(registry, Name).
+whereis_name(Name) -> ets:lookup_element(registry, Name, 2, undefined).
+send(Name, Message) -> whereis_name(Name) ! Message.
+init(server) -> {ok, none};
+init(machine) -> {ok, on, none}.
+callback_mode() -> handle_event_function.
+handle_event({call, From}, go, on, _) -> {keep_state_and_data, [{reply, From, ok}]}.
+handle_call(go, _, State) -> {reply, ok, State}.
+handle_cast(sleep, State) -> timer:sleep(infinity), {noreply, State}.
+
+""").
+
 %% Four events at once, each of which takes it 15 ms: the second is postponed once, the last thrice.
 -define(STATEM, """
 -module(machine).
@@ -77,7 +117,8 @@ groups() ->
             a_queue_behind_continuations,
             postponed_events,
             started_children,
-            dirty_calls
+            dirty_calls,
+            names_of_other_registries
         ]}
     ].
 
@@ -153,6 +194,18 @@ dirty_calls(_Config) ->
         ?assertNot(is_map_key(~"cpu", Row) orelse is_map_key(~"blocked", Row)),
         #{~"cpu_high" := High, ~"blocked_low" := Low, ~"busy" := Busy} = Row,
         ?assert(High > 0.5 andalso Low < Busy, Row)
+    end).
+
+names_of_other_registries(_Config) ->
+    dyno_truth:in_node(?REGISTRY, fun(Node) ->
+        ok = erpc:call(Node, registry, start, []),
+        {Document, Text, _} = dyno_truth:servers(Node, [{module, registry}], #{for_ms => 5000}),
+        ct:log("~ts", [Text]),
+        Names = [Name || #{~"server" := Name} <- rows(~"servers", Document)],
+        ?assertEqual(
+            [~"asleep", ~"late", ~"machine", ~"{My.Rooms,\"room:2\"}", ~"{room,1}"],
+            lists:sort(Names)
+        )
     end).
 
 measured(Name, Node, Ms) ->

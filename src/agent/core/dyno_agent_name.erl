@@ -7,7 +7,7 @@
 %% Shop.price/1 for 'Elixir.Shop':price/1. dyno_agent_patterns reads such names. A name from a file
 %% whose atom this node lacks is a text, {'$dyno', Name}.
 
--export([mfa/1, call/2, module/1]).
+-export([mfa/1, call/2, module/1, in_elixir/1]).
 -export_type([text/0]).
 
 -type text() :: {'$dyno', binary()}.
@@ -30,6 +30,17 @@ module(M) ->
     case elixir(M) of
         {ok, Name} -> text(Name);
         no -> text(erlang(M))
+    end.
+
+-doc "A printed term as Elixir writes it, if it names a module of Elixir's.".
+-spec in_elixir(binary()) -> binary().
+in_elixir(Printed) ->
+    case binary:match(Printed, ~"'Elixir.") of
+        nomatch ->
+            Printed;
+        _ ->
+            Modules = re:replace(Printed, "'Elixir\\.([A-Z][\\w.]*)'", "\\1", [global, unicode]),
+            text(re:replace(Modules, "<<(\"[^\"]*\")(/utf8)?>>", "\\1", [global, unicode]))
     end.
 
 name({'$dyno', Text}) -> unicode:characters_to_list(Text);

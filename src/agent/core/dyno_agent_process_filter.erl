@@ -9,7 +9,8 @@ on. `m:dyno_process_filter` parses its text form.
 
 -export([new/1, none/0, add/2, remove/2, is_chosen/2, running/1]).
 %% Of servers
--export([describe/2, ended/2, busiest/1, births/1, is_surely/2, is_unknown_stage/1]).
+-export([describe/2, ended/2, named/2, print_name/1]).
+-export([busiest/1, births/1, is_surely/2, is_unknown_stage/1]).
 %% Several filters at once
 -export([table/1, of_process/2, of_selector/2, has/2]).
 -export_type([t/0, selector/0, process/0, behaviour/0, applications/0, table/1]).
@@ -49,7 +50,8 @@ the servers with the most work in the last window.
     %% Whether the process is of kernel, stdlib or dyno.
     system := boolean(),
     name => binary(),
-    kind => registered | label | module,
+    %% `named`: by `global` or a `via` module.
+    kind => registered | named | label | module,
     %% The place of waiting messages.
     queue => mailbox | own
 }.
@@ -231,12 +233,34 @@ served(#{behaviour := none} = Process) ->
     Process;
 served(#{registered := Name, label := Label, module := Module, application := Of} = Process) ->
     {Kind, Printed} = name(Name, Label, Module),
-    Process#{
+    by_global(Process#{
         name => Printed,
         kind => Kind,
         system := lists:member(Of, ?SYSTEM) orelse is_own(Module, Label),
         queue => queue(Module)
-    }.
+    }).
+
+%% A table of global's, and none of its functions, knows the name of a process at once.
+by_global(#{kind := module, pid := Pid} = Process) ->
+    try ets:lookup(global_pid_names, Pid) of
+        [{Pid, Name} | _] -> named(print_name(Name), Process);
+        _ -> Process
+    catch
+        error:badarg -> Process
+    end;
+by_global(Process) ->
+    Process.
+
+-doc "The server with the name by which `global` or a `via` module knows it.".
+-spec named(binary(), process()) -> process().
+named(Name, #{kind := module} = Process) -> Process#{name := Name, kind := named};
+named(_Name, Process) -> Process.
+
+-doc "A name or label, as its language writes it.".
+-spec print_name(term()) -> binary().
+print_name(Name) when is_binary(Name) -> text("~ts", [Name]);
+print_name(Name) when is_atom(Name) -> dyno_agent_name:module(Name);
+print_name(Name) -> dyno_agent_name:in_elixir(text("~0tp", [Name])).
 
 %% RabbitMQ's gen_server2 empties the mailbox before it serves a message.
 queue(Module) ->
@@ -284,8 +308,7 @@ exports(Module, Function, Arity) ->
     erlang:function_exported(Module, Function, Arity).
 
 name(undefined, undefined, Module) -> {module, dyno_agent_name:module(Module)};
-name(undefined, Label, _Module) when is_binary(Label) -> {label, text("~ts", [Label])};
-name(undefined, Label, _Module) -> {label, text("~0tp", [Label])};
+name(undefined, Label, _Module) -> {label, print_name(Label)};
 name(Registered, _Label, _Module) -> {registered, dyno_agent_name:module(Registered)}.
 
 text(Format, Arguments) ->

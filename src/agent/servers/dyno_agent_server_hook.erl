@@ -31,6 +31,8 @@
 -export([buckets/2]).
 -export_type([shared/0, name/0]).
 
+-import(dyno_agent_server_names, [kind/1]).
+
 -doc """
 The state shared by all hooks. `clock`: the origin of times, in nanoseconds. `control`: an atomics;
 1 is the deadline, 2 the number of single calls that may still be reported, the others are
@@ -170,33 +172,39 @@ debug(Pid, Counters, #{clock := Clock} = Shared) ->
 add_name(Number, {Callback, Kind}, Names) ->
     Names#{Callback => (maps:get(Callback, Names, #{}))#{Kind => Number}}.
 
--spec event(#hot{}, term(), term()) -> #hot{} | done.
-event(#hot{distance = 1} = Hot, {in, Message}, _Name) ->
+-spec event(#hot{}, term(), Name :: term()) -> #hot{} | done.
+event(#hot{received = 0} = Hot, Event, Name) ->
+    ok = dyno_agent_server_names:tell(Name, Hot#hot.hook#hook.shared),
+    event(Hot, Event);
+event(Hot, Event, _Name) ->
+    event(Hot, Event).
+
+event(#hot{distance = 1} = Hot, {in, Message}) ->
     in(Message, Hot);
-event(#hot{distance = Distance, hook = #hook{counters = Counters}} = Hot, {in, Message}, _Name) ->
+event(#hot{distance = Distance, hook = #hook{counters = Counters}} = Hot, {in, Message}) ->
     case is_of_stage(Message) orelse dyno_agent_server_counters:skip(Counters) of
         true -> in(Message, Hot);
         Skipped when Skipped >= Distance; Skipped band 7 =:= 0 -> check(Message, Skipped, Hot);
         _Skipped -> Hot
     end;
-event(#hot{begun = 0, distance = Distance} = Hot, Event, _Name) when
+event(#hot{begun = 0, distance = Distance} = Hot, Event) when
     Distance > 1, element(1, Event) =/= continue
 ->
     Hot;
-event(Hot, {out, _Reply, _From, State}, _Name) ->
+event(Hot, {out, _Reply, _From, State}) ->
     ends(stage(State, Hot));
-event(Hot, {noreply, State}, _Name) ->
+event(Hot, {noreply, State}) ->
     ends(stage(State, Hot));
-event(#hot{distance = Distance, hook = Hook} = Hot, {continue, _Term}, _Name) when Distance > 1 ->
+event(#hot{distance = Distance, hook = Hook} = Hot, {continue, _Term}) when Distance > 1 ->
     Hot#hot{distance = 1, hook = Hook#hook{flood = never}};
-event(Hot, {continue, Term}, _Name) ->
+event(Hot, {continue, Term}) ->
     since_last(handle_continue, kind(Term), Hot);
 %% Of a state machine. An event that the machine gives itself comes in during another one; if that
 %% other event was postponed before, no beginning was seen.
-event(#hot{begun = 0} = Hot, {in, {Type, _} = Event, State}, _Name) ->
+event(#hot{begun = 0} = Hot, {in, {Type, _} = Event, State}) ->
     Now = erlang:monotonic_time(nanosecond),
     begins(in_state(State, Type), none, Event, Now, Hot#hot{event = Event});
-event(#hot{event = Begun, hook = Hook} = Hot, {Done, {Type, _} = Event, State, _Next}, _Name) when
+event(#hot{event = Begun, hook = Hook} = Hot, {Done, {Type, _} = Event, State, _Next}) when
     Done =:= consume; Done =:= postpone
 ->
     Callback = done(Done, in_state(State, Type)),
@@ -209,7 +217,7 @@ event(#hot{event = Begun, hook = Hook} = Hot, {Done, {Type, _} = Event, State, _
         _ ->
             since_last(Callback, none, Hot#hot{begun = 0, event = none})
     end;
-event(Hot, _Other, _Name) ->
+event(Hot, _Other) ->
     Hot.
 
 in(Message, Hot) ->
@@ -439,17 +447,6 @@ done(postpone, {State, call}) -> {State, 'call (postponed)'};
 done(postpone, {State, cast}) -> {State, 'cast (postponed)'};
 done(postpone, {State, info}) -> {State, 'info (postponed)'};
 done(_Done, Callback) -> Callback.
-
-%% The kind of a message: its first element, so the number of kinds does not grow with load.
-kind(Atom) when is_atom(Atom) -> Atom;
-kind(Tuple) when tuple_size(Tuple) > 0, is_atom(element(1, Tuple)) -> element(1, Tuple);
-kind(#{'__struct__' := Module}) when is_atom(Module) -> Module;
-kind(Tuple) when is_tuple(Tuple) -> '(tuple)';
-kind(Map) when is_map(Map) -> '(map)';
-kind(List) when is_list(List) -> '(list)';
-kind(Binary) when is_binary(Binary) -> '(binary)';
-kind(Number) when is_number(Number) -> '(number)';
-kind(_Other) -> ?OTHER.
 
 series(Callback, Kind, #hook{names = Names} = Hook) ->
     case Names of

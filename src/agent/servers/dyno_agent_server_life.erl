@@ -32,8 +32,8 @@
     session := trace:session() | pos_integer(),
     events := non_neg_integer(),
     begun := #{pid() => {module(), integer()}},
-    %% The local name of those that begin.
-    names := #{pid() => atom()},
+    %% The name of those that begin.
+    names := #{pid() => name()},
     endings := #{pid() => ending()},
     %% Whether GenStage is traced; the events that stages threw away in this window.
     stages := none | traced,
@@ -43,9 +43,12 @@
 -doc "How and when a process came to terminate, and the time of terminate.".
 -type ending() :: {exception | stop, At :: integer(), Ns :: non_neg_integer() | unknown}.
 
+-doc "The local name, or that of `global` or a `via` module.".
+-type name() :: atom() | {named, term()}.
+
 -type birth() :: {
     pid(),
-    {gen_server | gen_statem, module(), Registered :: atom()},
+    {gen_server | gen_statem, module(), name()},
     At :: integer(),
     InitNs :: non_neg_integer() | unknown
 }.
@@ -86,9 +89,15 @@ set(Session) ->
         ok
     end,
     Begins = fun(Behaviour, Flags) ->
+        Flag = {trace, [], Flags},
+        Named = fun(Name, Told) ->
+            {['_', '_', Name, '_', '_', '_'], [], [{message, Told}, Flag]}
+        end,
         Heads = [
-            {['_', '_', {local, '$1'}, '_', '_', '_'], [], [{message, '$1'}, {trace, [], Flags}]},
-            {'_', [], [{message, false}, {trace, [], Flags}]}
+            Named({local, '$1'}, '$1'),
+            Named({global, '$1'}, {{named, '$1'}}),
+            Named({via, '_', '$1'}, {{named, '$1'}}),
+            {'_', [], [{message, false}, Flag]}
         ],
         _ = trace:function(Session, {Behaviour, init_it, 6}, Heads, [meta]),
         ok

@@ -3,11 +3,22 @@
 
 -module(dyno_agent_server_names).
 -moduledoc false.
-%% The names behind the numbers of the hooks: of series and of other stages; and the processes with
-%% a hook. The table outlives the instrument: its heir, which runs none of the agent's code, then
-%% removes the hooks, also of processes that receive no message for long.
+%% The names behind the numbers of the hooks: of series, of other stages, of the process itself; and
+%% the processes with a hook. The table outlives the instrument: its heir, which runs none of the
+%% agent's code, then removes the hooks, also of processes that receive no message for long.
 
--export([new/0, names/2, peers/2, hooks/3, hooked/1, forget/2, unhook_all/1]).
+-export([
+    new/0,
+    kind/1,
+    names/2,
+    name/2, name/3,
+    tell/2,
+    peers/2,
+    hooks/3,
+    hooked/1,
+    forget/2,
+    unhook_all/1
+]).
 
 -define(UNHOOK, """
 Ref = monitor(process, Owner),
@@ -28,10 +39,41 @@ new() ->
     Heir = spawn(erl_eval, exprs, [Expressions, Bindings]),
     ets:new(?MODULE, [ordered_set, public, {heir, Heir, none}]).
 
+-doc "The kind of a message: its first element, so the number of kinds does not grow with load.".
+-spec kind(term()) -> atom().
+kind(Atom) when is_atom(Atom) -> Atom;
+kind(Tuple) when tuple_size(Tuple) > 0, is_atom(element(1, Tuple)) -> element(1, Tuple);
+kind(#{'__struct__' := Module}) when is_atom(Module) -> Module;
+kind(Tuple) when is_tuple(Tuple) -> '(tuple)';
+kind(Map) when is_map(Map) -> '(map)';
+kind(List) when is_list(List) -> '(list)';
+kind(Binary) when is_binary(Binary) -> '(binary)';
+kind(Number) when is_number(Number) -> '(number)';
+kind(_Other) -> '(other)'.
+
 -spec names(pid(), dyno_agent_server_hook:shared()) ->
     #{dyno_agent_server_counters:series() => dyno_agent_server_hook:name()}.
 names(Pid, #{names := Table}) ->
     #{Series => Name || [Series, Name] <- ets:match(Table, {{Pid, series, '$1'}, '$2'})}.
+
+-doc "The name that `global` or a `via` module has of it.".
+-spec name(pid(), dyno_agent_server_hook:shared()) -> binary() | undefined.
+name(Pid, #{names := Table}) -> ets:lookup_element(Table, {Pid, name, 1}, 2, undefined).
+
+-doc "Only the process itself knows this name: it tells a name that is not its registered one.".
+-spec tell(Name :: term(), dyno_agent_server_hook:shared()) -> ok.
+tell(Name, _Shared) when is_pid(Name) ->
+    ok;
+tell(Name, #{names := Table}) ->
+    case is_atom(Name) andalso whereis(Name) =:= self() of
+        true -> ok;
+        false -> name(self(), Name, Table)
+    end.
+
+-spec name(pid(), Name :: term(), ets:table()) -> ok.
+name(Pid, Name, Table) ->
+    true = ets:insert(Table, {{Pid, name, 1}, dyno_agent_process_filter:print_name(Name)}),
+    ok.
 
 -spec peers(pid(), dyno_agent_server_hook:shared()) ->
     {#{dyno_agent_server_counters:peer() => pid()}, module() | unknown, Type :: atom()}.

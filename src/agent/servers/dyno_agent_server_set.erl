@@ -127,12 +127,12 @@ takes 0.6 ms and more, even on an idle node.
 scan_due(#{newest := Before} = Set) ->
     case {dyno_agent_process:newest(), unselected(Set)} of
         %% The one new process was started here.
-        {{_, Now}, 0} when Now =:= Before + 1 -> known_stages(Set#{newest := Now});
+        {{_, Now}, 0} when Now =:= Before + 1 -> known_names(Set#{newest := Now});
         {_, _} -> scan_if_due(erlang:monotonic_time(), Set)
     end.
 
 scan_if_due(Start, #{due := Due} = Set) when Start < Due ->
-    known_stages(Set);
+    known_names(Set);
 scan_if_due(Start, Set) ->
     Scanned = scan(Set),
     End = erlang:monotonic_time(),
@@ -152,7 +152,7 @@ scan(Before) ->
     ),
     Scanned = Current#{asked := maps:merge(Waiting, maps:from_keys(Asked, []))},
     Deadline = erlang:monotonic_time(millisecond) + ?DESCRIBED_MS,
-    known_stages((described_until(Deadline, Scanned))#{unasked := length(Later)}).
+    known_names((described_until(Deadline, Scanned))#{unasked := length(Later)}).
 
 described_until(_Deadline, #{asked := Asked} = Set) when map_size(Asked) =:= 0 ->
     Set;
@@ -172,8 +172,15 @@ described(Pid, Server, #{asked := Asked, measured := All} = Before) ->
         _ -> choose(Pid, Server, {found, now_ns()}, Set)
     end.
 
-known_stages(#{measured := All} = Set) ->
-    lists:foldl(fun known_stage/2, Set, [
+%% The hook tells names that `global` or a `via` module has, and the modules of stages.
+known_names(#{measured := All, shared := Shared} = Set) ->
+    Named =
+        #{
+            Pid => One#{server := dyno_agent_process_filter:named(Name, Server)}
+         || Pid := #{server := #{kind := module} = Server} = One <- All,
+            <<Name/binary>> <- [dyno_agent_server_names:name(Pid, Shared)]
+        },
+    lists:foldl(fun known_stage/2, Set#{measured := maps:merge(All, Named)}, [
         Pid
      || Pid := #{server := Server} <- All, dyno_agent_process_filter:is_unknown_stage(Server)
     ]).
@@ -470,6 +477,11 @@ A process has begun to serve: measured from its first message on. The time of in
 process and for its supervisor.
 """.
 -spec begun(dyno_agent_server_life:birth(), dyno_agent_servers:level(), t()) -> t().
+begun({Pid, {Behaviour, Module, {named, Name}}, At, InitNs}, Level, Before) ->
+    Set = begun({Pid, {Behaviour, Module, undefined}, At, InitNs}, Level, Before),
+    #{measured := All, shared := #{names := Table}} = Set,
+    _ = [ok = dyno_agent_server_names:name(Pid, Name, Table) || is_map_key(Pid, All)],
+    Set;
 begun({Pid, _, _, InitNs} = Birth, Level, #{shared := Shared} = Before) ->
     Set = took(InitNs, Pid, found(Birth, Before)),
     change(Pid, fun(One) -> adjust_hook(Pid, One, Level, Shared) end, Set).

@@ -76,7 +76,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
 -type server() :: #{
     pid := pid(),
     name := binary(),
-    kind := registered | label | module,
+    kind := registered | named | label | module,
     module := module(),
     behaviour := dyno_agent_process_filter:behaviour(),
     application := atom(),

@@ -196,7 +196,7 @@ counted_ns(#{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs, life_ns := LifeNs}) -
     min(LifeNs, max(BusyOfNs, CpuOfNs)).
 
 %% A registered name is one server, over all restarts.
-at_once([#{kind := registered} | _]) -> 1;
+at_once([#{kind := Kind} | _]) when Kind =:= registered; Kind =:= named -> 1;
 at_once(Of) -> length(Of).
 
 by(Keys, Maps) ->
