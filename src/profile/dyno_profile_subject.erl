@@ -56,21 +56,24 @@ eval(Text) ->
 
 parsed(Text) ->
     Code = string:trim(string:trim(unicode:characters_to_list(Text)), trailing, "."),
-    maybe
-        {ok, Tokens, _} ?= erl_scan:string(Code ++ " .", {1, 1}),
-        {ok, _} ?= erl_parse:parse_exprs(Tokens)
-    else
-        {error, {At, Module, Why}, _} -> syntax(At, Module, Why);
-        {error, {At, Module, Why}} -> syntax(At, Module, Why)
+    case erl_scan:string(Code ++ " .", {1, 1}) of
+        {ok, Tokens, _} ->
+            {dot, End} = lists:last(Tokens),
+            case erl_parse:parse_exprs(Tokens) of
+                {ok, Expressions} -> {ok, Expressions};
+                {error, Error} -> syntax(dyno_syntax:error(Tokens, End, Error))
+            end;
+        {error, {At, Module, Why}, _} ->
+            syntax({At, Module:format_error(Why)})
     end.
 
-syntax(At, Module, Why) ->
+syntax({At, Why}) ->
     Column =
         case At of
             {_, Of} -> Of;
             _ -> unknown
         end,
-    {error, {?MODULE, {syntax, Column, Module:format_error(Why)}}}.
+    {error, {?MODULE, {syntax, Column, Why}}}.
 
 compiled(Expressions) ->
     Call = fun(Name) -> {call, 1, {atom, 1, Name}, []} end,
@@ -84,7 +87,7 @@ compiled(Expressions) ->
     Compiled = [erl_parse:new_anno(Form) || Form <- Forms],
     case compile:forms(Compiled, [return_errors, nowarn_unused_vars]) of
         {ok, _, Binary} -> {ok, Binary};
-        {error, [{_, [{At, Module, Why} | _]} | _], _} -> syntax(At, Module, Why)
+        {error, [{_, [{At, Module, Why} | _]} | _], _} -> syntax({At, Module:format_error(Why)})
     end.
 
 -doc "Starts a command, and waits for its first emulator, which waits for `go/1`.".

@@ -228,8 +228,9 @@ parsed(Tokens, End) ->
             {Arguments, Guards, Anno};
         {ok, _} ->
             throw({column(element(2, hd(Tokens))), "one list of arguments stands here"});
-        {error, {Where, Module, Why}} ->
-            throw({column(Where), Module:format_error(Why)})
+        {error, Error} ->
+            {Where, Why} = dyno_syntax:error(Tokens, At, Error),
+            throw({column(Where), Why})
     end.
 
 specification(Arguments, Guards, Anno) ->

@@ -60,8 +60,12 @@ compiled(Text) ->
         {error, {Where, Before, Token}} -> {error, syntax(Where, message(Before, Token))}
     end.
 
-message({Before, After}, Token) -> [Before, Token, After];
-message(Before, Token) -> [Before, Token].
+message(Before, ~"") when Before =:= ~"syntax error before: "; Before =:= "syntax error before: " ->
+    ~"the code is not complete: something is missing at its end";
+message({Before, After}, Token) ->
+    [Before, Token, After];
+message(Before, Token) ->
+    [Before, Token].
 
 syntax(Where, Message) ->
     Line = proplists:get_value(line, Where, 1),

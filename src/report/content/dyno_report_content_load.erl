@@ -78,7 +78,7 @@ load_columns() ->
         end},
         {~"errors", number, fun errors/1},
         {~"dropped", optional, fun(Run) -> alarming(metric_value(~"load.dropped", Run)) end},
-        {~"", name, fun status/1}
+        {~"", sentence, fun status/1}
     ].
 
 errors(Run) ->
@@ -111,7 +111,7 @@ suite_load_columns() ->
         {~"measured for", number, fun(Run) -> measured(get(~"duration_ns", Run), ~"ns") end},
         {~"start_load took", number, of_metric(~"load.start_time", ~"ns")},
         {~"stop_load took", number, of_metric(~"load.stop_time", ~"ns")},
-        {~"", name, fun status/1}
+        {~"", sentence, fun status/1}
     ].
 
 search_columns() ->
@@ -136,7 +136,7 @@ search_columns() ->
             ],
             measured(lists:sum(Counts), ~"count")
         end},
-        {~"why not more", name, fun why/1}
+        {~"why not more", sentence, fun why/1}
     ].
 
 held(Run) ->

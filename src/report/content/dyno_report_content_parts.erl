@@ -154,7 +154,7 @@ events(Run, Document, #{top := Top}) ->
         {~"node", note, fun(Event) -> name(~"node", Event) end},
         {~"process", note, fun(Event) -> name(~"process", Event) end},
         {~"event", name, fun(Event) -> name(~"kind", Event) end},
-        {~"", name, fun(Event) -> dyno_report_document:text(~"text", Event, ~"") end}
+        {~"", sentence, fun(Event) -> dyno_report_document:text(~"text", Event, ~"") end}
     ],
     dyno_report_section:table(
         <<"Events", (at(Run, Document))/binary>>,

@@ -34,7 +34,7 @@ section(Kind, Verdicts, Document) ->
             {name, Kind, name},
             {measured, ~"measured", optional},
             {run, dyno_report_document:run_title(Document), optional},
-            {text, ~"", name}
+            {text, ~"", sentence}
         ]
     ],
     Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),

@@ -38,10 +38,10 @@ only write them differently.
 -type column(Item) :: {Title :: binary(), look(), fun((Item) -> dyno_report_table:cell())}.
 
 -doc """
-Names may be shortened to fit; `note` (left-aligned) and `optional` (numbers, right-aligned) may be
-left out.
+Names may be shortened to fit, and sentences broken into lines; `note` (left-aligned) and `optional`
+(numbers, right-aligned) may be left out.
 """.
--type look() :: name | word | note | number | optional.
+-type look() :: name | sentence | word | note | number | optional.
 
 -doc "A table section with a row for each item; none without items.".
 -spec table(binary(), [column(Item)], [Item]) -> [table()].
@@ -63,6 +63,7 @@ table(Title, Columns, Items, Total) ->
     ].
 
 look(name) -> #{align => left, fit => flexible};
+look(sentence) -> #{align => left, fit => sentence};
 look(word) -> #{align => left};
 look(note) -> #{align => left, fit => optional};
 look(number) -> #{align => right};

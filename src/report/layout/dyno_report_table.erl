@@ -7,7 +7,7 @@ Aligns rows in columns that fit the width.
 
 A column of numbers is as wide as its widest cell. If the table is too wide, flexible columns shrink
 first, the widest first, as long as names stay readable; then optional columns are left out, the
-last first; then flexible columns shrink further.
+last first; then flexible columns shrink further. A sentence is not cut: it takes several lines.
 """.
 
 -export([lines/3]).
@@ -17,8 +17,9 @@ last first; then flexible columns shrink further.
 -type column() :: #{
     title := binary(),
     align := left | right,
-    %% flexible: may be shortened; optional: may be left out. Default: fixed.
-    fit => fixed | flexible | optional
+    %% flexible: may be shortened; sentence: may be broken into lines; optional: may be left out.
+    %% Default: fixed.
+    fit => fixed | flexible | sentence | optional
 }.
 
 -doc "A cell's text, styled text, or a bar with a share of the longest.".
@@ -52,7 +53,11 @@ lines(Columns, Rows, Layout) ->
         not is(optional, Column) orelse lists:any(fun says_something/1, Body)
     ],
     Fitting = fit([{Column, List, widest(List)} || {Column, List} <- Table], Layout),
-    [line(Row, Layout) || Row <- transpose([aligned(Column, Layout) || Column <- Fitting])].
+    [
+        line(Line, Layout)
+     || Row <- transpose([aligned(Column, Layout) || Column <- Fitting]),
+        Line <- transpose(even(Row))
+    ].
 
 says_something({_, Text}) ->
     Text =/= ~"" andalso Text =/= ~"-".
@@ -74,7 +79,9 @@ fit(Table, #{width := Width, indent := Indent} = Layout) ->
 narrowed(Table, Space, Least) ->
     Flexible = [
         {Wide, Index}
-     || {Index, {Column, _, Wide}} <- lists:enumerate(Table), is(flexible, Column), Wide > Least
+     || {Index, {Column, _, Wide}} <- lists:enumerate(Table),
+        is(flexible, Column) orelse is(sentence, Column),
+        Wide > Least
     ],
     case lists:sum([Wide || {_, _, Wide} <- Table]) =< Space of
         true ->
@@ -90,11 +97,29 @@ narrowed(Table, Space, Least) ->
 is(Fit, Column) ->
     maps:get(fit, Column, fixed) =:= Fit.
 
-aligned({#{align := Alignment}, List, Wide}, #{charset := Charset}) ->
+aligned({#{align := Alignment} = Column, List, Wide}, #{charset := Charset}) ->
     [
-        {Style, dyno_report_text:pad(Short, Alignment, Wide)}
-     || {Style, Text} <- List,
-        Short <- [dyno_report_text:shorten(Text, Wide, Charset)]
+        [
+            {Style, dyno_report_text:pad(Short, Alignment, Wide)}
+         || Line <- broken(Text, Wide, is(sentence, Column)),
+            Short <- [dyno_report_text:shorten(Line, Wide, Charset)]
+        ]
+     || {Style, Text} <- List
+    ].
+
+broken(Text, Wide, IsSentence) ->
+    case IsSentence andalso dyno_report_text:wrap(Text, Wide) of
+        [_ | _] = Lines -> Lines;
+        _ -> [Text]
+    end.
+
+%% Cells of as many lines as the longest one.
+even(Row) ->
+    Most = lists:max([length(Lines) || Lines <- Row]),
+    [
+        Lines ++
+            lists:duplicate(Most - length(Lines), {plain, dyno_report_text:pad(~"", left, Wide)})
+     || [{_, First} | _] = Lines <- Row, Wide <- [dyno_report_text:width(First)]
     ].
 
 %% Nothing is painted or padded behind the last visible cell.

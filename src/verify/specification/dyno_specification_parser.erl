@@ -461,7 +461,7 @@ guard([{'when', Anno} | Tokens], Stops) ->
     {Taken, Rest} = guard_tokens(Tokens, Stops, []),
     Taken =:= [] andalso expected("a guard", Tokens),
     Close = [{'->', Anno}, {atom, Anno, true}, {'end', Anno}],
-    [{'if', _, [{clause, _, [], Guard, _}]}] = parsed([{'if', Anno} | Taken] ++ Close),
+    [{'if', _, [{clause, _, [], Guard, _}]}] = parsed([{'if', Anno}], Taken, Close),
     {Guard, Rest};
 guard(Tokens, _Stops) ->
     {[], Tokens}.
@@ -483,15 +483,24 @@ guard_tokens([Token | Rest] = Tokens, Stops, Taken) ->
             guard_tokens(Rest, Stops, [Token | Taken])
     end.
 
-parsed(Tokens) ->
-    Dot = [{dot, element(2, lists:last(Tokens))}],
-    case erl_parse:parse_exprs(Tokens ++ Dot) of
+parsed(Tokens) -> parsed([], Tokens, []).
+
+%% The last tokens are not of the text: an error there is one at its end.
+parsed(First, Tokens, Last) ->
+    End = behind(lists:last(Tokens)),
+    Added = [setelement(2, Token, End) || Token <- Last ++ [{dot, End}]],
+    case erl_parse:parse_exprs(First ++ Tokens ++ Added) of
         {ok, Exprs} ->
             Exprs;
         {error, {Location, Module, Description}} ->
-            Text = unicode:characters_to_list(Module:format_error(Description)),
-            throw({plain(Location), {erlang, Text}})
+            Error = {plain(Location), Module, Description},
+            {Where, Text} = dyno_syntax:error(Tokens, End, Error),
+            throw({Where, {erlang, unicode:characters_to_list(Text)}})
     end.
+
+behind(Token) ->
+    {Line, Column} = location(Token),
+    {Line, Column + length(erl_anno:text(element(2, Token)))}.
 
 plain(Location) ->
     erl_anno:location(erl_anno:from_term(Location)).

@@ -105,6 +105,7 @@ mistakes(_Config) ->
      || {Status, Pattern, Text} <- [
             {2, "line 1, column 4: missing terminator: \\).*\n  foo\\(1\n     \\^", ~"foo(1"},
             {2, "line 2, column 5: .*\n  1 \\+ \\)", ~"x = 1\n1 + )"},
+            {2, "the code is not complete", ~"1 +"},
             {2, "line 1, column 1: undefined variable \"x\"", ~"x + 1"},
             {2, "undefined function foo/1", ~"foo(1)"},
             {

@@ -8,7 +8,14 @@
 
 -export([all/0, suite/0]).
 -export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
--export([hostile_names/1, bare_recordings/1, endings/1, registry/1, write_is_whole/1]).
+-export([
+    hostile_names/1,
+    sentences_are_not_cut/1,
+    bare_recordings/1,
+    endings/1,
+    registry/1,
+    write_is_whole/1
+]).
 -export([words_where_codes_differ/1, sentences_of_many_codes/1, a_gain_that_is_not_sure/1]).
 -export([fewer_may_give_more/1]).
 -export([an_interrupted_squeeze/1]).
@@ -25,6 +32,7 @@ all() ->
         colour_changes_no_text,
         ascii,
         hostile_names,
+        sentences_are_not_cut,
         bare_recordings,
         endings,
         registry,
@@ -85,6 +93,16 @@ hostile_names(_Config) ->
     ?assertMatch(<<"a\\x{1B}[2J", _/binary>>, Text),
     ?assertEqual(~"日…本", dyno_report_text:shorten(~"日日本本本", 5, unicode)),
     ?assertEqual(4, dyno_report_text:width(~"日本")).
+
+%% A reason that is cut says nothing.
+sentences_are_not_cut(_Config) ->
+    Why = ~"the monitor of <0.99.0> did not answer within 5 s, so 3 of 40 events were not seen",
+    Verdict = #{
+        ~"name" => ~"replied", ~"kind" => ~"property", ~"result" => ~"unknown", ~"text" => Why
+    },
+    Text = render((recording())#{~"verdicts" := [Verdict]}, #{width => 72}),
+    Flat = re:replace(Text, "\\s+", " ", [global, {return, binary}]),
+    ?assertNotEqual(nomatch, string:find(Flat, Why), Text).
 
 %% What an interrupted writer left must still be shown.
 bare_recordings(_Config) ->

@@ -1,0 +1,39 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_syntax).
+-moduledoc false.
+%% Errors of Erlang's scanner and parser, told of a user's text: what was put behind this text for
+%% the parser is not named. Pure.
+
+-export([error/3]).
+
+-type location() :: erl_anno:location().
+
+-doc """
+The place and reason of an error in tokens of a text that ends at a place: a bracket that is not
+closed, or something that is missing at the end.
+""".
+-spec error([erl_scan:token()], End :: location(), {location(), module(), term()}) ->
+    {location(), unicode:chardata()}.
+error(Tokens, End, {At, _, _}) when At >= End ->
+    case open(Tokens, []) of
+        [{Bracket, Where} | _] -> {Where, ["this ", atom_to_list(Bracket), " is not closed"]};
+        [] -> {End, "it is not complete: something is missing at its end"}
+    end;
+error(_Tokens, _End, {At, Module, Why}) ->
+    {At, string:trim(Module:format_error(Why))}.
+
+%% The brackets that are open at the end, the innermost first.
+open([{Bracket, Anno} | Tokens], Open) when
+    Bracket =:= '('; Bracket =:= '['; Bracket =:= '{'; Bracket =:= '<<'
+->
+    open(Tokens, [{Bracket, erl_anno:location(Anno)} | Open]);
+open([{Bracket, _} | Tokens], [_ | Outer]) when
+    Bracket =:= ')'; Bracket =:= ']'; Bracket =:= '}'; Bracket =:= '>>'
+->
+    open(Tokens, Outer);
+open([_ | Tokens], Open) ->
+    open(Tokens, Open);
+open([], Open) ->
+    Open.
