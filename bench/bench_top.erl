@@ -16,7 +16,8 @@ describe() ->
     without it, then a minute of readings, one every two seconds. The result is the processor time
     of all threads of the node in the second minute without that of the first, as a percentage of
     one scheduler. Beside it: what top's last line says, by how much a timer at priority high was
-    late at most in each minute, and the node's memory after 10 readings and after 30.
+    late at most in each minute, and the node's memory after 10 readings and after 30. Then the same
+    of `dyno doctor`, and of its last line.
     """.
 
 argument(Text) -> bench_program:whole(Text, 10_000, {1, "processes"}).
@@ -37,8 +38,10 @@ measure(Count, Effort) ->
     {WatchedNs, WatchedLate} = during(Node, fun() -> put(read, readings(Node, First, Readings)) end),
     {Shares, Memory, Last} = get(read),
     _ = dyno_top:close(Last),
+    RestShare = RestNs / (Readings * ?INTERVAL_MS * 1.0e6),
+    ok = doctor(Node, RestShare),
     ok = dyno_peer:stop(Node),
-    Percent = 100 * (WatchedNs - RestNs) / (Readings * ?INTERVAL_MS * 1.0e6),
+    Percent = 100 * (WatchedNs / (Readings * ?INTERVAL_MS * 1.0e6) - RestShare),
     Said = 100 * lists:sum(Shares) / length(Shares),
     bench_program:say(
         "threads ~.2f % of a scheduler, top says ~.2f %; a timer is late by ~b us at most, ~b at "
@@ -52,6 +55,28 @@ measure(Count, Effort) ->
         unit => "%",
         goal => ?GOAL_PERCENT
     }.
+
+doctor(Node, RestShare) ->
+    Began = erlang:monotonic_time(nanosecond),
+    {UsedNs, Late} = during(Node, fun() -> put(run, dyno_doctor:run([Node], #{})) end),
+    TookNs = erlang:monotonic_time(nanosecond) - Began,
+    {ok, #{~"runs" := [#{~"duration_ns" := DurationNs} = Run | _]}} = get(run),
+    [LookingNs, VisitNs] = [
+        Ns
+     || Name <- [~"instrument.looking", ~"instrument.visit"],
+        {ok, #{~"value" := Ns}} <- [dyno_recording:metric(Run, Name)]
+    ],
+    bench_program:say(
+        "doctor: threads ~b ms, looking ~b ms (~.2f % of a scheduler), visit ~b ms; a timer is late "
+        "by ~b us at most",
+        [
+            round((UsedNs - RestShare * TookNs) / 1.0e6),
+            round(LookingNs / 1.0e6),
+            100 * LookingNs / DurationNs,
+            round(VisitNs / 1.0e6),
+            Late
+        ]
+    ).
 
 during(Node, Fun) ->
     _ = erpc:call(Node, bench_visit, latest_us, []),

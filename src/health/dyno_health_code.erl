@@ -66,7 +66,10 @@ restarts(Looks) ->
     ),
     Most = fun(Key, Times) -> lists:max([N || #{Key := N} <- Times]) end,
     Newest = fun(Times) ->
-        [[" Such as of ", G, "."] || G <- lists:sublist([G || #{~"newest" := [G | _]} <- Times], 1)]
+        [
+            [" One of them runs ", G, "."]
+         || G <- lists:sublist([G || #{~"newest" := [G | _]} <- Times], 1)
+        ]
     end,
     [
         restarted(Name, Times, ~"The name has another pid than at the look before.", [
@@ -79,7 +82,7 @@ restarts(Looks) ->
                 Name,
                 Times,
                 [~"Its limit of restarts is not reached.", Newest(Times)],
-                text("children of ~ts are restarted again and again: ~b of ~b are others~ts", [
+                text("children of ~ts are restarted again and again: ~b of ~b are new~ts", [
                     Name, Most(~"replaced", Times), Most(~"children", Times), at(Times, Looks)
                 ])
             )

@@ -73,8 +73,8 @@ table(Name, {First, Last, PerS, _}, Looks) ->
         ]),
         advice =>
             <<
-                "Delete rows when what they are of ends (monitor the process), or by age. If "
-                "users come at this rate just now, it is no fault."
+                "Delete a row when its process or session ends (monitor it), or by age. If users "
+                "come at this rate just now, it is no fault."
             >>,
         look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
@@ -172,16 +172,14 @@ until_full(PerS, Looks) ->
     ].
 
 held(Looks) ->
-    Values = [of_last([~"values", Name], Looks) || Name <- [~"os.vm.rss", ~"vm.memory.total"]],
-    known(Values, ~"resident memory was not read", fun(Rss, Total) ->
-        Worst = lists:reverse(
-            lists:sort([
-                {Held - Used, Name, Held, Used}
-             || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- of_last(
-                    [~"allocators"], Looks
-                )
-            ])
-        ),
+    Of = fun(Look) ->
+        [
+            dyno_health_look:at([~"values", Name], Look)
+         || Name <- [~"os.vm.rss", ~"vm.memory.total"]
+        ]
+    end,
+    [Before, Now] = [Of(Look) || Look <- dyno_health_look:latest(2, Looks)],
+    known(Now, ~"resident memory was not read", fun(Rss, Total) ->
         [
             dyno_finding:new(held, held_share, #{
                 subject => ~"memory",
@@ -191,14 +189,7 @@ held(Looks) ->
                 text => text("the node holds ~ts of the machine's memory and uses ~ts", [
                     show(Rss, ~"B"), show(Total, ~"B")
                 ]),
-                evidence => text("~ts", [
-                    [
-                        text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
-                            Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
-                        ])
-                     || {_, Name, Held, Used} <- lists:sublist(Worst, 1)
-                    ]
-                ]),
+                evidence => holds(Rss - Total, of_last([~"allocators"], Looks)),
                 advice =>
                     <<
                         "It is left of a peak, in carriers that a few blocks keep. A restart frees "
@@ -207,9 +198,30 @@ held(Looks) ->
                     >>,
                 look_closer => ~"dyno record NODE"
             })
-         || Rss > value(held_share) * max(1, Total), Rss - Total > value(held_bytes)
+         || is_held(Now), is_held(Before)
         ]
     end).
+
+%% In two looks: a collection of a large heap holds memory for a moment.
+is_held([Rss, Total]) when is_number(Rss), is_number(Total) ->
+    Rss > value(held_share) * max(1, Total) andalso Rss - Total > value(held_bytes);
+is_held(_Unknown) ->
+    true.
+
+%% Native code has memory of its own.
+holds(Bytes, Allocators) ->
+    All = [
+        {Held - Used, Name, Held, Used}
+     || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- Allocators
+    ],
+    case lists:reverse(lists:sort(All)) of
+        [{Most, Name, Held, Used} | _] when Most > 0.3 * Bytes ->
+            text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
+                Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
+            ]);
+        _ ->
+            ~"No allocator of the runtime holds most of it: native code (a NIF, a driver) may."
+    end.
 
 heaps(Looks) ->
     Limit = value(heap_bytes),
@@ -267,9 +279,15 @@ binaries(Looks) ->
                     >>,
                 look_closer => ~"dyno record NODE"
             })
-         || Binary > value(binary_bytes), Binary > 0.3 * Total
+         || Binary > value(binary_bytes),
+            Binary > 0.3 * Total,
+            %% Else messages may hold them.
+            Holders =/= ~"" orelse not has_long_queue(dyno_health_look:last(Looks))
         ]
     end).
+
+has_long_queue(#{~"suspects" := Suspects}) ->
+    lists:any(fun(Q) -> Q > value(queue) end, [Q || #{~"queue" := Q} <- Suspects]).
 
 holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = Of}) ->
     Parts = [

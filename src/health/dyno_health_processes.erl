@@ -94,6 +94,10 @@ priorities(Looks) ->
         R / span(Looks) > value(busy_reductions)
     ].
 
+%% It has a finding of its own, and its heap holds messages.
+has_long_queue(Asked) ->
+    lists:any(fun(Q) -> Q > value(queue) end, [Q || #{~"queue" := Q} <- Asked]).
+
 %% By the reductions that a busy scheduler makes.
 never_waiting(Looks) ->
     Values = [
@@ -120,6 +124,7 @@ never_waiting(Looks) ->
          || {Pid, Asked, R} <- lasting(Looks),
             [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked],
             hibernating(Asked) < 0.3,
+            not has_long_queue(Asked),
             #{~"priority" := ~"normal"} <- [lists:last(Asked)],
             Share <- [R / span(Looks) * Busy * Count / max(1, PerS)],
             Share > value(one_process)
@@ -134,6 +139,7 @@ heaps(Looks) ->
         [First, _, _ | _] = Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
         Sizes =:= lists:sort(Sizes),
         length(lists:usort(Sizes)) >= 3,
+        not has_long_queue(Asked),
         Last <- [lists:last(Sizes)],
         PerS <- [(Last - First) / span(Looks)],
         PerS > value(heap_per_s),

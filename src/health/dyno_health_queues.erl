@@ -40,6 +40,20 @@
     ~"prim_socket:send/4"
 ]).
 
+-define(FORMATTING, [
+    ~"io_lib_pretty:", ~"io_lib_format:", ~"io_lib:write", ~"io_lib:string", ~"logger_formatter:"
+]).
+-define(CRASHING, [
+    ~"proc_lib:crash_report",
+    ~"proc_lib:format",
+    ~"proc_lib:do_format",
+    ~"proc_lib:exit_p",
+    ~"gen_server:error_info",
+    ~"gen_server:terminate",
+    ~"gen_statem:error_info",
+    ~"gen_statem:terminate"
+]).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -58,19 +72,28 @@ queues(Looks) ->
     [
         Finding
      || {Pid, Asked} <- dyno_health_look:suspects(Looks),
-        #{~"last" := true, ~"queue" := Queue} <- [lists:last(Asked)],
+        #{~"last" := true} <- [lists:last(Asked)],
         %% These have more specific findings.
         not is_sending(Asked),
         not is_suspended(Asked, Looks),
-        Finding <- queue(Pid, Queue, Asked, Looks)
+        Finding <- queue(Pid, Asked, Looks)
     ].
 
 %% Of the user's code, as the beams of these modules say.
 searching(Looks) ->
     maps:get(~"searching", dyno_health_look:last(Looks), []).
 
-queue(_Pid, Queue, Asked, _Looks) when Queue < 100; length(Asked) < 2 -> [];
-queue(Pid, Queue, Asked, Looks) ->
+%% A process that ends, or is in a native function, does not answer in the last look.
+queue(Pid, Asked, Looks) ->
+    case [A || #{~"queue" := Queue} = A <- Asked, is_integer(Queue)] of
+        [_, _ | _] = Answered ->
+            #{~"queue" := Queue} = lists:last(Answered),
+            [F || Queue >= 100, F <- queue(Pid, Queue, Asked, Answered, Looks)];
+        _ ->
+            []
+    end.
+
+queue(Pid, Queue, Asked, Answered, Looks) ->
     Queued = fun(Look) -> queue_in(Pid, Look) end,
     {_, _, _, Each} = dyno_health_look:growth(Queued, Looks),
     %% An earlier burst is no growth.
@@ -82,7 +105,7 @@ queue(Pid, Queue, Asked, Looks) ->
     IsLong = Queue > dyno_finding_limits:value(queue),
     HasFallen = has_fallen([Q || Look <- Looks, Q <- [Queued(Look)], is_integer(Q)]),
     Long = fun(Severity, Judged) ->
-        long({Pid, Queue, PerS}, Asked, searching(Looks), Severity, Judged)
+        long({Pid, Queue, PerS}, {Asked, Answered}, searching(Looks), Severity, Judged)
     end,
     DrainsS =
         case PerS < 0 of
@@ -107,8 +130,9 @@ queue(Pid, Queue, Asked, Looks) ->
 
 %% Of few long queues all are suspects: a process that is none has no queue.
 queue_in(Pid, #{~"suspects" := Suspects}) ->
-    Queues = [{Of, Queue} || #{~"pid" := Of, ~"queue" := Queue} <- Suspects],
+    Queues = [{Of, maps:get(~"queue", S, null)} || #{~"pid" := Of} = S <- Suspects],
     case [Queue || {Of, Queue} <- Queues, Of =:= Pid] of
+        [null | _] -> unknown;
         [Queue | _] -> Queue;
         [] when length(Queues) < 8 -> 0;
         [] -> unknown
@@ -123,14 +147,14 @@ has_fallen(Queues) ->
     ),
     HasFallen.
 
-long({Pid, Queue, PerS}, Asked, Searching, Severity, {Limit, Value}) ->
-    Name = name(Asked),
+long({Pid, Queue, PerS}, {Asked, Answered}, Searching, Severity, {Limit, Value}) ->
+    Name = name(Answered),
     Forecast =
         case Severity of
             note when PerS > -1 -> ~"it was shorter meanwhile, and comes and goes";
             _ -> forecast(Queue, PerS)
         end,
-    {Cause, Advice} = cause(Asked, Searching),
+    {Cause, Advice} = cause(Asked, Answered, Searching),
     dyno_finding:new(queue, Limit, #{
         subject => Name,
         severity => Severity,
@@ -139,7 +163,7 @@ long({Pid, Queue, PerS}, Asked, Searching, Severity, {Limit, Value}) ->
         text => text("~ts messages wait for ~ts: ~ts", [
             show(Queue, ~"count"), Name, Forecast
         ]),
-        evidence => text("~ts ~ts", [queues_seen(Asked), Cause]),
+        evidence => text("~ts ~ts", [queues_seen(Answered), Cause]),
         advice => Advice,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
@@ -158,15 +182,13 @@ queues_seen(Asked) ->
     text("At the looks ~ts waited.", [lists:join(", ", Queues)]).
 
 %% The owner's place explains the cause and the advice.
-cause(Asked, Searching) ->
-    case {dyno_health_look:stands(Asked), formats(Asked), [I || #{~"inspects" := I} <- Asked]} of
-        {{Stack, _, _}, Share, _} when Share >= 0.2 ->
+cause(All, Asked, Searching) ->
+    case {dyno_health_look:stands(Asked), formats(All), [I || #{~"inspects" := I} <- Asked]} of
+        {_, {Share, Frame, Why}, _} when Share >= 0.2 ->
             {
-                text(
-                    "In ~b % of all looks it formats terms for the log, such as in ~ts: "
-                    "its crash report holds the mailbox.",
-                    [round(100 * Share), dyno_health_look:place(Stack)]
-                ),
+                text("In ~b % of all looks it formats terms for the log, such as in ~ts: ~ts", [
+                    round(100 * Share), Frame, Why
+                ]),
                 <<
                     "Read its error in the log. Bound the queue (drop, or let senders wait), so "
                     "that a crash stays small; a lower chars_limit of the logger's formatter "
@@ -250,26 +272,26 @@ stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
 stale(_Callers, _Queue, Stands) ->
     {text("~ts.", [Stands]), general()}.
 
+%% The share of looks in which it formats, where, and why.
 formats(Asked) ->
     All = lists:sum([N || #{~"looks" := N} <- Asked]),
-    Formats = lists:sum([
-        N
+    Found = [
+        {N, Stack}
      || #{~"stacks" := Of} <- Asked,
         #{~"stack" := Stack, ~"count" := N} <- Of,
-        lists:any(fun is_formatting/1, Stack)
-    ]),
-    Formats / max(1, All).
-
-is_formatting(Frame) ->
-    is_one_of(Frame, [
-        ~"proc_lib:crash_report",
-        ~"proc_lib:format",
-        ~"gen_server:error_info",
-        ~"io_lib_pretty:",
-        ~"io_lib_format:",
-        ~"gen_server:terminate",
-        ~"logger_formatter:"
-    ]).
+        lists:any(fun(F) -> is_one_of(F, ?FORMATTING ++ ?CRASHING) end, Stack)
+    ],
+    Crashes = lists:any(
+        fun(F) -> is_one_of(F, ?CRASHING) end, lists:append([S || {_, S} <- Found])
+    ),
+    {
+        lists:sum([N || {N, _} <- Found]) / max(1, All),
+        hd([hd(Stack) || {_, Stack} <- lists:reverse(lists:sort(Found))] ++ [~""]),
+        case Crashes of
+            true -> ~"it has crashed, and its crash report holds the mailbox.";
+            false -> ~"if it has crashed, its crash report holds the mailbox."
+        end
+    }.
 
 resume() ->
     <<
@@ -309,8 +331,11 @@ stuck(Looks) ->
         %% Some OTP processes keep a message for later.
         Queue > 5 orelse not lists:all(fun dyno_health_look:is_system/1, Stack),
         %% The process of global that takes its lock.
-        not lists:member(~"global:loop_the_registrar/0", Stack)
+        not is_registrar(Stack)
     ].
+
+%% Others have findings by global's lock.
+is_registrar(Stack) -> lists:member(~"global:loop_the_registrar/0", Stack).
 
 is_stuck(#{~"queue" := Queue, ~"status" := ~"waiting"} = Asked) when Queue > 0 ->
     dyno_health_look:progresses(Asked) =/= true;
@@ -372,9 +397,9 @@ bottlenecks(Looks) ->
         {Stack, _, _} <- [dyno_health_look:stands(Asked)],
         %% A check of its own.
         name(Asked) =/= ~"code_server",
+        not is_registrar(Stack),
         %% Its queue is found.
-        not takes_none(Asked, Stack) orelse
-            queue(Pid, lists:max(Queues), Asked, Looks) =:= []
+        not takes_none(Asked, Stack) orelse queue(Pid, Asked, Looks) =:= []
     ].
 
 %% It waits in a receive of its own, which takes none of the messages.

@@ -16,6 +16,8 @@
 -define(LONG, 4).
 %% By other programs, of the time of each scheduler.
 -define(TAKEN, 0.3).
+%% Of the schedulers' processors; less is only noted.
+-define(SPIN, 0.2).
 -define(NOT_READ, ~"the schedulers were not read").
 
 -spec checks() -> [dyno_health:check()].
@@ -416,25 +418,30 @@ busy_wait(Looks) ->
                 {Share, true} when is_number(Share) -> Cpu + Share * Count;
                 _ -> Cpu
             end,
+        Verb =
+            case Wanted > Cpu of
+                true -> ~"want";
+                false -> ~"take"
+            end,
         [
             dyno_finding:new(busy_wait, busy_wait, #{
                 subject => ~"schedulers",
-                severity => warning,
+                %% By default they wait actively for a moment after each piece of work.
+                severity =>
+                    case IsAsked orelse Wanted - Work > ?SPIN * Count of
+                        true -> warning;
+                        false -> note
+                    end,
                 value => Wanted / Work,
                 weight => 35,
                 text => text(
-                    "the schedulers take ~ts processors and work for ~ts: they wait actively",
-                    [show(Wanted, ~"1"), show(Work, ~"1")]
+                    "the schedulers ~ts ~ts processors and work for ~ts: they wait actively",
+                    [Verb, show(Wanted, ~"1"), show(Work, ~"1")]
                 ),
                 evidence => text("Of the time of ~b schedulers ~ts is work.~ts", [
                     Count,
                     show(Busy, ~"ratio"),
-                    [
-                        text(" They get ~ts processors, since other programs want them, too.", [
-                            show(Cpu, ~"1")
-                        ])
-                     || Wanted > Cpu
-                    ]
+                    [text(" They get ~ts processors.", [show(Cpu, ~"1")]) || Wanted > Cpu]
                 ]),
                 advice =>
                     <<

@@ -13,7 +13,7 @@ first; the share is what looking took of a scheduler.
 """.
 
 -export([once/2, as_json/2, cost/2]).
--export([open/2, nodes/1, reading/3, detail/3, close/1]).
+-export([open/2, nodes/1, reading/3, detail/3, state/3, close/1]).
 -export_type([looking/0]).
 
 -opaque looking() :: #{
@@ -195,6 +195,17 @@ detail(Node, Pid, #{targets := Targets}) ->
             end;
         #{} ->
             #{answered => false}
+    end.
+
+-doc "The state of a server, in print, or why it is not known.".
+-spec state(node(), pid(), looking()) -> dyno_agent_top_process:state().
+state(Node, Pid, #{targets := Targets}) ->
+    maybe
+        #{Node := #{top := Top}} ?= Targets,
+        {ok, State} ?= dyno_agent_top:state(Top, Pid),
+        State
+    else
+        _ -> {error, ~"the node does not answer"}
     end.
 
 -doc "Leaves all nodes; returns sentences about remains.".

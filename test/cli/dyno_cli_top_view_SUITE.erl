@@ -214,6 +214,14 @@ selects_and_opens(_Config) ->
     has(~"shop.erl:12", dyno_cli_top_view:with_detail(Detail, View)),
     has(~"did not answer", dyno_cli_top_view:with_detail(#{answered => false}, View)),
     has(~"has ended", dyno_cli_top_view:with_detail(#{answered => true, ended => true}, View)),
+    {state, Open} = keys([$S], dyno_cli_top_view:with_detail(Detail, View)),
+    has(~"S asks the process", Open),
+    has(~"{state,7}", dyno_cli_top_view:with_detail(Detail#{state => {ok, [~"{state,7}"]}}, View)),
+    has(
+        ~"state: not asked",
+        dyno_cli_top_view:with_detail(Detail#{state => {error, ~"not asked"}}, View)
+    ),
+    {draw, _} = keys([$S], View),
     {draw, Closed} = keys([escape], dyno_cli_top_view:with_detail(Detail, View)),
     lacks(~"shop.erl:12", Closed).
 

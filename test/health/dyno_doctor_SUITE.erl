@@ -440,7 +440,8 @@ further_cases() ->
             "connect(P, Ss) -> {ok, S} = gen_tcp:connect(\"127.0.0.1\", P, []), "
             "  timer:sleep(25), connect(P, [S | Ss]). ",
             counts_grow,
-            ~"more ports each second"
+            %% Ports or descriptors, whose limit is nearer.
+            ~"each second, and none are closed"
         },
         %% A supervisor's own parent is none of its children.
         {
@@ -450,7 +451,7 @@ further_cases() ->
             "  [#{id => web, start => {sick, web, []}}]}}. "
             "web() -> {ok, spawn_link(fun() -> timer:sleep(200), exit(econnrefused) end)}. ",
             restarts,
-            ~"1 of 1 are others"
+            ~"1 of 1 are new"
         },
         {
             "start() -> Self = self(), spawn(fun() -> Self ! sessions(self()), drain() end), "

@@ -24,10 +24,28 @@ all() ->
         reads_the_machine
     ].
 
-%% Nothing, and each check could tell.
+%% Nothing, and each check could tell; also with what is so for a moment, or has another cause.
 a_healthy_node(_Config) ->
-    Outcomes = dyno_health:examined(~"shop@host", looks(#{})),
-    ?assertEqual([], [{Name, Of} || {#{name := Name}, Of} <- Outcomes, Of =/= []]).
+    Held = fun
+        (4) -> #{~"os.vm.rss" => 1.2e9};
+        (_) -> #{}
+    end,
+    Registrar = [~"global:random_sleep/1", ~"global:loop_the_registrar/0"],
+    [
+        ?assertEqual(
+            [],
+            [
+                {Name, Of}
+             || {#{name := Name}, Of} <- dyno_health:examined(~"shop@host", looks(Changes)),
+                Of =/= []
+            ]
+        )
+     || Changes <- [
+            #{},
+            #{values => Held},
+            #{suspects => [suspect(#{queue => fun(_) -> 19 end, stack => Registrar})]}
+        ]
+    ].
 
 %% What is wrong in the looks, which checks find it (the worst one first), and how bad that is.
 each_check(_Config) ->
@@ -75,6 +93,28 @@ cases() ->
         %% A burst that falls is healthy.
         {[queue], note, ~"drained in", #{
             suspects => [suspect(#{queue => fun(N) -> 60_000 - 10_000 * N end})]
+        }},
+        %% It ends, and does not answer any more.
+        {[queue], critical, ~"3000 messages wait for orders", #{
+            suspects => fun
+                (4) ->
+                    Stack = [~"logger_formatter:format/2", ~"proc_lib:exit_p/3"],
+                    [maps:without([queue, name], suspect(#{answered => false, stack => Stack}))];
+                (N) ->
+                    [suspect(#{queue => fun(_) -> 1000 * N end})]
+            end
+        }},
+        %% Its heap and the node's binaries are messages.
+        {[queue], critical, ~"it never drains", #{
+            values => #{~"vm.memory.binary" => 1.2e8, ~"vm.memory.total" => 2.0e8},
+            suspects => [
+                suspect(#{
+                    queue => fun(N) -> 2000 + 100 * N end,
+                    heap_bytes => fun(N) -> 20_000_000 + 5_000_000 * N end,
+                    priority => ~"normal",
+                    reductions => 10_000_000
+                })
+            ]
         }},
         %% It was drained meanwhile: bursts come.
         {[queue], note, ~"comes and goes", #{
@@ -230,11 +270,19 @@ cases() ->
             lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500}
         }},
         {[busy_wait], warning, ~"they wait actively", #{values => #{~"os.vm.cpu" => 1.9}}},
+        %% As by default, of a node with little work.
+        {[busy_wait], note, ~"take 0.2 processors and work for 0.04", #{
+            values => #{
+                ~"os.vm.cpu" => 0.2,
+                ~"vm.scheduler_utilisation.normal" => 0.02,
+                ~"vm.scheduler_utilisation.dirty_io" => 0.0
+            }
+        }},
         %% Other programs have most of the processors.
         {[busy_wait], warning, ~"they wait actively", #{
             values => #{~"vm.reductions" => 50_000}, machine => #{~"delay_ns" => 4_000_000_000}
         }},
-        {[busy_wait], warning, ~"take 1.7 processors and work for 0.2", #{
+        {[busy_wait], warning, ~"want 1.7 processors and work for 0.2", #{
             values => #{~"os.vm.cpu" => 0.1, ~"vm.scheduler_utilisation.normal" => 0.05},
             machine => #{~"delay_ns" => 4_000_000_000},
             machine_now => #{~"busy_wait" => 5}

@@ -104,8 +104,24 @@ sees_who_stands_out(_Config) ->
         #{answered := true, name := ~"asker", stack := [_ | _], monitors := [~"full"]} =
             Detail = dyno_top:detail(Node, Pid, Looking),
         ?assertMatch(#{monitor_count := 1, dictionary := Keys} when is_list(Keys), Detail),
+        %% A server is asked; not one in a long call, with a long queue, or of no behaviour.
+        State = fun(Name) ->
+            dyno_top:state(Node, erpc:call(Node, erlang, whereis, [Name]), Looking)
+        end,
+        ?assertMatch({ok, [<<"{state,", _/binary>> | _]}, State(kernel_sup)),
+        [
+            ?assertMatch({error, <<"not asked", _/binary>>}, State(Name))
+         || Name <- [full, asker, init]
+        ],
+        ?assertEqual(
+            {message_queue_len, 1501},
+            erpc:call(Node, erlang, process_info, [
+                erpc:call(Node, erlang, whereis, [full]), message_queue_len
+            ])
+        ),
         true = exit(Pid, kill),
         ?assertMatch(#{ended := true}, dyno_top:detail(Node, Pid, Looking)),
+        ?assertEqual({error, ~"it has ended"}, dyno_top:state(Node, Pid, Looking)),
         _ = dyno_top:close(Looking),
         ok = dyno_leftovers:until(fun() -> dyno_leftovers:in(Node) =:= [] end)
     end).

@@ -16,7 +16,7 @@ processes groups are of every Nth process, always the same.
 -export([new/0, take/2, of_group/2, known_group/2, is_full/0]).
 -export([places/0, holders/0, is_own/1]).
 -export([group/1, name/1, pid/1, text/2]).
--export([pause/1, paused_us/0]).
+-export([pause/1, waited/1, timed/1, took/1]).
 -export_type([census/0, seen/0, group/0]).
 
 -opaque seen() :: #{pid() => {Group :: binary(), Reductions :: non_neg_integer()}}.
@@ -271,16 +271,38 @@ groups(Groups, Seen, Now) ->
 -doc "Sleeps, without counting as work.".
 -spec pause(pos_integer()) -> ok.
 pause(Ms) ->
-    Start = erlang:monotonic_time(microsecond),
     %% Without the module timer: the code server may not answer.
-    receive
-    after Ms -> ok
-    end,
-    _ = put(paused_us, paused_us() + erlang:monotonic_time(microsecond) - Start),
+    waited(fun() ->
+        receive
+        after Ms -> ok
+        end
+    end).
+
+-doc "The function's value; its duration counts as sleep.".
+-spec waited(fun(() -> Value)) -> Value.
+waited(Fun) ->
+    Before = paused_us(),
+    Start = erlang:monotonic_time(microsecond),
+    Value = Fun(),
+    _ = put(paused_us, Before + erlang:monotonic_time(microsecond) - Start),
+    Value.
+
+-doc "The function's value, and its duration without sleep.".
+-spec timed(fun(() -> Value)) -> {Value, WorkedUs :: non_neg_integer()}.
+timed(Fun) ->
+    Before = paused_us(),
+    Start = erlang:monotonic_time(microsecond),
+    Value = Fun(),
+    AllUs = erlang:monotonic_time(microsecond) - Start,
+    {Value, max(0, AllUs - (paused_us() - Before))}.
+
+-doc "The work of a helper, as the calling process's own.".
+-spec took(non_neg_integer()) -> ok.
+took(WorkedUs) ->
+    _ = put(paused_us, paused_us() - WorkedUs),
     ok.
 
--doc "The total sleep of the calling process.".
--spec paused_us() -> non_neg_integer().
+%% Less than none, if helpers worked longer than their caller waited.
 paused_us() ->
     case get(paused_us) of
         undefined -> 0;

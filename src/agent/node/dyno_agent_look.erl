@@ -233,9 +233,8 @@ named(Name, Who) when is_pid(Who) -> Name(Who);
 named(_Name, Who) -> dyno_agent_census:pid(Who).
 
 worked(Fun, #{worked := Worked} = State) ->
-    Start = erlang:monotonic_time(microsecond),
-    Next = Fun(State),
-    Next#{worked := Worked + erlang:monotonic_time(microsecond) - Start}.
+    {Next, Us} = dyno_agent_census:timed(fun() -> Fun(State) end),
+    Next#{worked := Worked + Us}.
 
 stacks(#{suspects := Suspects, stacks := Stacks} = State) ->
     State#{stacks := lists:foldl(fun count/2, Stacks, dyno_agent_suspect:functions(Suspects))}.
@@ -246,10 +245,24 @@ count({Pid, Stack}, Stacks) ->
 
 %% A look
 
-look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) ->
-    #{probes := Probes, threads := Threads, worked := Worked} = State,
-    BeganUs = erlang:monotonic_time(microsecond),
-    PausedUs = dyno_agent_census:paused_us(),
+look(#{looks := Looks, worked := Worked} = State) ->
+    BeganMs = erlang:monotonic_time(millisecond),
+    {{Look, Next}, TookUs} = dyno_agent_census:timed(fun() -> looked(BeganMs, State) end),
+    TookMs = erlang:monotonic_time(millisecond) - BeganMs,
+    #{processes := #{count := Count}} = Look,
+    Next#{
+        looks := [Look#{took_ms => TookMs} | Looks],
+        worked := Worked + TookUs,
+        took_ms := TookMs,
+        took_us :=
+            if
+                Count > ?LARGE -> TookUs;
+                true -> 0
+            end
+    }.
+
+looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
+    #{probes := Probes, threads := Threads} = State,
     Read = dyno_agent_condition:read(Threads),
     {Census, SeenNow} = dyno_agent_census:take([self() | Probes], Seen),
     Now = Read#{
@@ -262,7 +275,7 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
     Used = used(Chosen, Census, State),
     Between = dyno_agent_condition:between(Before, Now),
     Look = Between#{
-        time_ms => BeganUs div 1000 - Start,
+        time_ms => BeganMs - Start,
         long => long(maps:get(long, State)),
         full_links => dyno_agent_condition:full_links(maps:get(suspended_count, Census)),
         binaries => dyno_agent_condition:binaries(Waiting),
@@ -281,24 +294,14 @@ look(#{start := Start, looks := Looks, before := Before, seen := Seen} = State) 
         reloads => reloads(Between),
         suspects => suspects(Chosen, Census, Stacks, SeenNow, Used)
     },
-    AllUs = erlang:monotonic_time(microsecond) - BeganUs,
-    TookUs = max(0, AllUs - (dyno_agent_census:paused_us() - PausedUs)),
-    State#{
-        looks := [Look#{took_ms => AllUs div 1000} | Looks],
+    {Look, State#{
         before := Now,
         seen := SeenNow,
         suspects := Chosen,
         stacks := #{},
         long := #{},
-        worked := Worked + TookUs,
-        took_ms := AllUs div 1000,
-        late := Used =:= late,
-        took_us :=
-            case Census of
-                #{count := Count} when Count > ?LARGE -> TookUs;
-                #{} -> 0
-            end
-    }.
+        late := Used =:= late
+    }}.
 
 %% Asking each function takes 20 ms.
 breakpoints(none) -> dyno_agent_services:breakpoints();

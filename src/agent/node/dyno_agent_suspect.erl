@@ -84,9 +84,16 @@ beside(Asks, Otherwise, TimeoutMs) ->
     %% With the caller's priority: a saturated node must still be observed.
     {_, Priority} = process_info(self(), priority),
     Options = [monitor, {priority, Priority}],
-    Helpers = [spawn_opt(dyno_agent_process:ending_with(Ask), Options) || Ask <- Asks],
+    Timed = fun(Ask) ->
+        dyno_agent_process:ending_with(fun() -> dyno_agent_census:timed(Ask) end)
+    end,
     EndMs = erlang:monotonic_time(millisecond) + TimeoutMs,
-    [answer(Helper, Otherwise, EndMs) || Helper <- Helpers].
+    Answers = dyno_agent_census:waited(fun() ->
+        Helpers = [spawn_opt(Timed(Ask), Options) || Ask <- Asks],
+        [answer(Helper, {Otherwise, 0}, EndMs) || Helper <- Helpers]
+    end),
+    ok = dyno_agent_census:took(lists:sum([Us || {_, Us} <- Answers])),
+    [Value || {Value, _} <- Answers].
 
 answer({Pid, Ref}, Otherwise, EndMs) ->
     receive
@@ -266,7 +273,9 @@ called(Functions, Pids) ->
         Alive = [Pid || Pid <- Pids, is_process_alive(Pid)],
         _ = [trace:process(Session, Pid, true, [call, monotonic_timestamp]) || Pid <- Alive],
         EndsMs = erlang:monotonic_time(millisecond) + ?TRACED_MS,
-        traced(EndsMs, ?MOST_TRACED, #{Pid => [] || Pid <- Alive}, #{})
+        dyno_agent_census:waited(fun() ->
+            traced(EndsMs, ?MOST_TRACED, #{Pid => [] || Pid <- Alive}, #{})
+        end)
     after
         trace:session_destroy(Session)
     end.

@@ -7,9 +7,10 @@ Readings for `dyno top`: the whole node, and the view that is shown, since the p
 Views of processes (the most active, their groups, applications, supervisors) are read here, others
 in `m:dyno_agent_top_views`.
 
-It sends no message to a process and copies no mailbox. A process with more than 1,000 messages is
-not asked for its memory, which takes time in proportion to the queue. Above 15,000 processes each
-reading covers another part and the previous rows; groups are estimates from it.
+It sends no message to a process (only `state/2` does) and copies no mailbox. A process with more
+than 1,000 messages is not asked for its memory, which takes time in proportion to the queue. Above
+15,000 processes each reading covers another part and the previous rows; groups are estimates from
+it.
 
 ## Cost
 2 us for each process read, 15,000 at most; 5 us more for each new one; 1 ms besides. Sorted by
@@ -18,7 +19,7 @@ memory 3 us more.
 
 -behaviour(gen_server).
 
--export([start_link/1, take/3, detail/2]).
+-export([start_link/1, take/3, detail/2, state/2]).
 -export([init/1, handle_call/3, handle_cast/2]).
 -export_type([ask/0, reading/0, row/0, group/0, view/0]).
 
@@ -106,7 +107,6 @@ processes also `app:NAME`, those of an application.
 -define(MOST_KEPT, 200).
 -define(MOST_GROUPS, 100).
 -define(LONG_QUEUE, 1000).
--define(MOST_COPIED, 1_000_000).
 -define(TIMEOUT_MS, 5000).
 -define(MOST_SUPERVISORS, 200).
 -define(SUPERVISOR_WORDS, 100_000).
@@ -125,6 +125,10 @@ take(Pid, Ask, TimeoutMs) -> asked(Pid, {take, Ask}, TimeoutMs).
 -doc "Details of one process: stack, links, monitors, memory.".
 -spec detail(pid(), pid()) -> {ok, #{atom() => term()}} | {error, timeout | gone}.
 detail(Pid, Of) -> asked(Pid, {detail, Of}, ?TIMEOUT_MS).
+
+-doc "The state of a server, in print, if `m:dyno_agent_top_process` asks it.".
+-spec state(pid(), pid()) -> {ok, dyno_agent_top_process:state()} | {error, timeout | gone}.
+state(Pid, Of) -> asked(Pid, {state, Of}, ?TIMEOUT_MS).
 
 asked(Pid, Request, TimeoutMs) ->
     try
@@ -155,13 +159,17 @@ init(#{}) ->
         other => none
     }}.
 
--spec handle_call({take, ask()} | {detail, pid()}, gen_server:from(), state()) ->
-    {reply, reading() | #{atom() => term()}, state()}.
+-spec handle_call({take, ask()} | {detail | state, pid()}, gen_server:from(), state()) ->
+    {reply, reading() | #{atom() => term()} | dyno_agent_top_process:state(), state()}.
 handle_call({take, Ask}, _From, State) ->
-    {Reading, Next} = reading(Ask, State),
-    {reply, Reading, Next};
+    {{Reading, Next}, TookUs} = dyno_agent_census:timed(fun() -> reading(Ask, State) end),
+    {reply, Reading#{took_us => TookUs}, Next};
 handle_call({detail, Of}, _From, State) ->
-    {reply, dyno_agent_suspect:within(fun() -> of_process(Of) end, #{answered => false}), State}.
+    Detail = fun() -> dyno_agent_top_process:detail(Of) end,
+    {reply, dyno_agent_suspect:within(Detail, #{answered => false}), State};
+handle_call({state, Of}, _From, State) ->
+    Ask = fun() -> dyno_agent_top_process:state(Of) end,
+    {reply, dyno_agent_suspect:within(Ask, {error, ~"it does not answer"}), State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) -> {noreply, State}.
@@ -194,8 +202,7 @@ reading(Ask, #{threads := Threads, clocks := Clocks0, at_ns := At0} = State) ->
             dirty_io => erlang:system_info(dirty_io_schedulers),
             up_ms => up_ms(),
             time_ms => erlang:system_time(millisecond)
-        },
-        took_us => (erlang:monotonic_time(nanosecond) - At) div 1000
+        }
     },
     {Reading, Next#{vm := Vm, os := Os, clocks := Clocks, at_ns := At}}.
 
@@ -423,7 +430,7 @@ located(Rows) ->
 title(#{pid := Pid, group := Group}) ->
     case process_info(Pid, [registered_name, {dictionary, '$process_label'}]) of
         [{_, Name}, _] when is_atom(Name) -> atom_to_binary(Name);
-        [_, {_, Label}] when Label =/= undefined -> named(Label);
+        [_, {_, Label}] when Label =/= undefined -> dyno_agent_census:text("~0tp", [Label]);
         _ -> Group
     end.
 
@@ -465,76 +472,3 @@ add(#{group := Name, queue := Queue} = Row, Sums) ->
 %% The known ones stand for all of the group.
 memory_of(_Memory, 0, _Count) -> unknown;
 memory_of(Memory, Known, Count) -> round(Memory * Count / Known).
-
-%% One process
-
-of_process(Pid) ->
-    Keys = [
-        message_queue_len,
-        status,
-        reductions,
-        heap_size,
-        links,
-        monitors,
-        priority,
-        trap_exit,
-        current_stacktrace,
-        parent
-    ],
-    case process_info(Pid, Keys) of
-        undefined ->
-            #{answered => true, ended => true};
-        Info ->
-            #{links := Links, monitors := Monitors, current_stacktrace := Stack} =
-                All = maps:from_list(Info),
-            (maps:with([message_queue_len, status, reductions, priority, trap_exit], All))#{
-                answered => true,
-                ended => false,
-                name => dyno_agent_census:name(Pid),
-                group => dyno_agent_census:group(Pid),
-                parent => named(map_get(parent, All)),
-                heap_bytes => map_get(heap_size, All) * erlang:system_info(wordsize),
-                links => [named(Link) || Link <- lists:sublist(Links, ?MOST_KEPT)],
-                link_count => length(Links),
-                monitors => [named(Of) || {_, Of} <- lists:sublist(Monitors, ?MOST_KEPT)],
-                monitor_count => length(Monitors),
-                dictionary => dictionary(Pid, map_get(message_queue_len, All)),
-                stack => [frame(Frame) || Frame <- Stack]
-            }
-    end.
-
-%% Reading it copies it, and the memory of a process with a long queue is not read.
-dictionary(Pid, Queue) when Queue =< ?LONG_QUEUE ->
-    maybe
-        {_, Bytes} ?= process_info(Pid, memory),
-        true ?= Bytes =< ?MOST_COPIED,
-        {_, Pairs} ?= process_info(Pid, dictionary),
-        [
-            unicode:characters_to_binary(io_lib:format("~0tP: ~0tP", [Key, 9, Value, 9]))
-         || {Key, Value} <- Pairs
-        ]
-    else
-        _ -> unknown
-    end;
-dictionary(_Pid, _Queue) ->
-    unknown.
-
-named(Pid) when is_pid(Pid) -> dyno_agent_census:name(Pid);
-named(Port) when is_port(Port) -> dyno_agent_census:pid(Port);
-named(Other) -> unicode:characters_to_binary(io_lib:format("~0tp", [Other])).
-
-frame({M, F, A, Location}) ->
-    Arity =
-        if
-            is_list(A) -> length(A);
-            true -> A
-        end,
-    Name = dyno_agent_name:mfa({M, F, Arity}),
-    case {proplists:get_value(file, Location), proplists:get_value(line, Location)} of
-        {File, Line} when is_list(File), is_integer(Line) ->
-            unicode:characters_to_binary(
-                io_lib:format("~ts (~ts:~b)", [Name, filename:basename(File), Line])
-            );
-        _ ->
-            Name
-    end.

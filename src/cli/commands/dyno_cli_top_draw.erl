@@ -382,7 +382,7 @@ help(Input) ->
         ~"/            only items with a text in their name; app:ssl: processes of ssl",
         ~"up, down     select a row; Enter opens it: a process, the owner of a table or",
         ~"             port, the processes of a group or application",
-        ~"Esc          closes it",
+        ~"S            asks the open process for its state; Esc closes it",
         ~"f            freezes the screen, and goes on",
         ~"n            the next node",
         ~"q            quits",
@@ -434,9 +434,13 @@ detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
         listed(LinkCount, "link", Links),
         listed(MonitorCount, "monitor", Monitors),
         dictionary(Dictionary),
-        ~"",
-        ~"Stack, the innermost first (Esc closes)"
-    ] ++ [["  ", Frame] || Frame <- Stack].
+        ~""
+    ] ++ state(maps:get(state, Detail, none)) ++
+        [~"Stack, the innermost first (Esc closes)" | [["  ", Frame] || Frame <- Stack]].
+
+state(none) -> [~"state: S asks the process for it (sys:get_state/2)"];
+state({error, Why}) -> [["state: ", Why]];
+state({ok, Lines}) -> [~"State" | [["  ", Line] || Line <- Lines]] ++ [~""].
 
 dictionary(unknown) -> ~"dictionary: not read, the process is large or has a long queue";
 dictionary(Pairs) -> listed(length(Pairs), "dictionary key", Pairs).

@@ -141,6 +141,7 @@ key(Key, {Before, #{view := View} = State}) ->
         end,
     case Applied of
         {detail, Next} -> {Before, detailed(State#{view := Next})};
+        {state, Next} -> {Before, with_state(State#{view := Next})};
         {draw, Next} -> {Before, State#{view := Next}};
         {Do, Next} -> {Do, State#{view := Next}}
     end.
@@ -148,10 +149,16 @@ key(Key, {Before, #{view := View} = State}) ->
 detailed(#{view := View, looking := Looking} = State) ->
     Detail =
         case dyno_cli_top_view:selected(View) of
-            {Node, Pid} -> dyno_top:detail(Node, Pid, Looking);
+            {Node, Pid} -> (dyno_top:detail(Node, Pid, Looking))#{is => {Node, Pid}};
             none -> none
         end,
     State#{view := dyno_cli_top_view:with_detail(Detail, View)}.
+
+with_state(
+    #{view := #{detail := #{is := {Node, Pid}} = Detail} = View, looking := Looking} = State
+) ->
+    Of = Detail#{state => dyno_top:state(Node, Pid, Looking)},
+    State#{view := dyno_cli_top_view:with_detail(Of, View)}.
 
 looked(#{view := View, looking := Looking, interval_ms := IntervalMs, left := Left} = State) ->
     Ask = dyno_cli_top_view:ask(View),

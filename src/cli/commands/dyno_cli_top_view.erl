@@ -46,7 +46,7 @@ The state of `dyno top`'s screen, and the effect of keys and of the mouse. Pure.
     input := raw | lines
 }.
 
--type effect() :: draw | ask | detail | quit.
+-type effect() :: draw | ask | detail | state | quit.
 
 -define(HISTORY, 60).
 -define(SORTS, [
@@ -147,7 +147,10 @@ row(#{node := Node, row := Row, readings := Readings, shown := Shown, grouped :=
 -spec with_detail(#{atom() => term()} | none, view()) -> view().
 with_detail(Detail, View) -> View#{detail := Detail}.
 
--doc "Applies a key; `detail` asks for `selected/1`, `ask` for another reading at once.".
+-doc """
+Applies a key; `detail` asks for `selected/1`, `state` for the state of the open process, `ask` for
+another reading at once.
+""".
 -spec with_key(key(), view()) -> {effect(), view()}.
 with_key(Key, #{typing := Typed} = View) when Typed =/= none ->
     typed(Key, Typed, View);
@@ -155,6 +158,8 @@ with_key(Key, View) when Key =:= $q; Key =:= 3 ->
     {quit, View};
 with_key(escape, View) ->
     {draw, View#{detail := none, helping := false}};
+with_key($S, #{detail := #{stack := _}} = View) ->
+    {state, View};
 with_key(Key, #{helping := Helping} = View) when Key =:= $h; Key =:= $? ->
     {draw, View#{helping := not Helping}};
 with_key(Key, #{frozen := Frozen} = View) when Key =:= $f; Key =:= $\s ->
