@@ -330,9 +330,13 @@ without_unknown(#{~"warnings" := Warnings} = Run) ->
 in_run(#{~"events" := #{~"items" := []}, ~"tables" := [_ | _]} = Run) ->
     {Run, [verdict([F || {_, F} <- dyno_finding:read(Run)], Run)]};
 in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run) ->
+    Looks = [{Role, Name, looks(Role, Run)} || #{~"role" := Role, ~"name" := Name} <- Nodes],
+    Across = dyno_health:across([{Name, Of} || {_, Name, Of} <- Looks]),
     Each = [
-        {Role, dyno_health:examined(Name, looks(Role, Run))}
-     || #{~"role" := Role, ~"name" := Name} <- Nodes
+        {Role,
+            dyno_health:examined(Name, Of) ++
+                [Outcome || {Node, Outcome} <- Across, Node =:= Name]}
+     || {Role, Name, Of} <- Looks
     ],
     Others = [T || #{~"name" := Of} = T <- Tables, Of =/= ~"findings"],
     %% Without a known outcome there is no table: nothing found is not known.

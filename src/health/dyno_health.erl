@@ -8,7 +8,7 @@ The checks of `dyno doctor`, as data. Each check is a pure function over the loo
 check returns its findings, or `{unknown, Reason}` if the looks lack data.
 """.
 
--export([checks/0, examined/2]).
+-export([checks/0, examined/2, across/1]).
 -export_type([check/0, outcome/0]).
 
 -type check() :: #{
@@ -43,6 +43,17 @@ examined(Node, Looks) ->
         {Check, of_node(Node, Finding(Looks))}
      || #{finding := Finding} = Check <- checks()
     ].
+
+-doc "What only the looks at several nodes together show: the result, and at which node.".
+-spec across([{Node :: binary(), [dyno_health_look:look()]}]) -> [{Node :: binary(), outcome()}].
+across([_, _ | _] = Nodes) ->
+    [Check | _] = dyno_health_waits:checks(),
+    [
+        {Node, {Check, of_node(Node, [Finding])}}
+     || {Node, Finding} <- dyno_health_waits:across(Nodes)
+    ];
+across(_One) ->
+    [].
 
 of_node(Node, Findings) when is_list(Findings) ->
     [

@@ -206,23 +206,44 @@ near(Looks) ->
     ],
     [Fds, Most] = [of_last([~"machine_now", Key], Looks) || Key <- [~"fds", ~"fds_limit"]],
     [
-        near(Of, N, Limit)
+        near(Of, N, Limit, Looks)
      || {Of, N, Limit} <- [{~"descriptors", Fds, Most} | Counts],
         is_number(N) andalso is_number(Limit),
         N > value(table_full) * Limit
     ].
 
-near(Of, N, Limit) ->
+near(Of, N, Limit, Looks) ->
     dyno_finding:new(near_limit, table_full, #{
         subject => Of,
         severity => critical,
         value => N / Limit,
         weight => 180,
         text => text("~ts of ~ts ~ts are in use", [show(N, ~"count"), show(Limit, ~"count"), Of]),
-        evidence => ~"",
+        evidence => most(Of, Looks),
         advice => raise(Of),
         look_closer => ~"dyno record NODE"
     }).
+
+most(~"processes", Looks) ->
+    Every = of_last([~"processes", ~"every"], Looks),
+    Groups = maps:to_list(dyno_health_look:groups(dyno_health_look:last(Looks))),
+    largest([{N * Every, Name} || {Name, #{~"count" := N}} <- Groups], "~ts of them run ~ts.");
+most(~"tables", Looks) ->
+    Tables = of_last([~"tables"], Looks),
+    largest(
+        [{N, Name} || #{~"name" := Name, ~"tables" := N} <- Tables],
+        "~ts of them have the name ~ts."
+    );
+most(~"atoms", Looks) ->
+    string:trim(newest(Looks));
+most(_Of, _Looks) ->
+    ~"".
+
+largest(Counts, Format) ->
+    case lists:reverse(lists:sort(Counts)) of
+        [{N, Name} | _] -> text(Format, [show(N, ~"count"), Name]);
+        [] -> ~""
+    end.
 
 raise(~"processes") ->
     ~"See which group of processes is the largest; +P raises the limit.";

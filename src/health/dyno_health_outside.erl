@@ -222,7 +222,9 @@ stopped(#{pid := Pid, threads := Threads}) ->
 descriptors(#{fds := Fds, fds_limit := Limit}) when
     is_integer(Limit), Fds >= ?DESCRIPTORS * Limit
 ->
-    Text = text(": ~b of ~b descriptors are in use, so it accepts no connection", [Fds, Limit]),
+    %% While they are counted, others may come.
+    Used = min(Fds, Limit),
+    Text = text(": ~b of ~b descriptors are in use, so it accepts no connection", [Used, Limit]),
     [
         {near_limit, table_full, Fds / Limit, ?DESCRIPTORS, Text, <<
             "Close what nobody uses; ulimit -n (LimitNOFILE of systemd) raises the limit at the "

@@ -77,8 +77,32 @@ applications(Looks) ->
             application(Name, By)
          || #{~"name" := Name, ~"needed_by" := By} := Times <- counted(~"applications", Looks),
             length(Times) =:= length(Looks)
-        ]
+        ] ++
+            [
+                starting(Name, Looks)
+             || Name := Times <- counted(~"starting", Looks), length(Times) =:= length(Looks)
+            ]
     end).
+
+starting(Name, Looks) ->
+    Last = dyno_health_look:last(Looks),
+    {_, Place} = dyno_health_look:waiting_in([~"application_master:start_it"], Last),
+    dyno_finding:new(applications, none, #{
+        subject => Name,
+        severity => warning,
+        weight => 91,
+        text => text("the start of application ~ts does not end", [Name]),
+        evidence => text("So in all ~b looks~ts.", [
+            length(Looks), [[", in ", Place] || Place =/= ~""]
+        ]),
+        why => ~"At boot all applications after it wait, and so does who asked for its start.",
+        advice =>
+            <<
+                "Its start function must return, and so must init/1 of each process that its "
+                "supervisors start: move what waits to handle_continue/2, with a time limit."
+            >>,
+        look_closer => ~"dyno profile NODE --kind schedulers"
+    }).
 
 %% A note only: programs that start in their own way, such as RabbitMQ, leave some out on purpose.
 application(Name, []) ->

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Waiting processes: cycles of calls, servers that all wait for, global's locks, the logger.
 
--export([checks/0, edges/1, names/1, cycle/1, short/2]).
+-export([checks/0, across/1, edges/1, names/1, cycle/1, short/2]).
 
 -import(dyno_health_look, [text/2, seconds/1]).
 
@@ -57,38 +57,81 @@ cycles(Looks) ->
             [];
         [Cycle | _] ->
             Names = names(Looks),
-            Named = [maps:get(Pid, Names, Pid) || Pid <- Cycle],
             Waiting = length([
                 F
              || {F, T} <- edges(dyno_health_look:last(Looks)),
                 lists:member(T, Cycle),
                 not lists:member(F, Cycle)
             ]),
-            Chain = lists:join(", ", [
-                text("~ts waits for ~ts", [A, B])
-             || {A, B} <- lists:zip(Named, tl(Named) ++ [hd(Named)])
-            ]),
+            Seen = length([C || C <- Each, C =:= Cycle]),
+            [cycle(Cycle, [maps:get(Pid, Names, Pid) || Pid <- Cycle], Seen, length(Each), Waiting)]
+    end.
+
+cycle(Cycle, Named, Seen, All, Waiting) ->
+    Chain = lists:join(", ", [
+        text("~ts waits for ~ts", [A, B])
+     || {A, B} <- lists:zip(Named, tl(Named) ++ [hd(Named)])
+    ]),
+    dyno_finding:new(call_cycle, cycle, #{
+        subject => hd(Named),
+        severity => critical,
+        value => length(Cycle),
+        weight => 200,
+        text => text("calls wait for each other: ~ts", [Chain]),
+        evidence => text("Seen in ~b of ~b looks; ~b more processes wait for these.", [
+            Seen, All, Waiting
+        ]),
+        advice =>
+            <<
+                "Make one of the two calls a cast, or ask from a third process; give calls a time "
+                "limit. To free them now, end one of the processes."
+            >>,
+        look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [
+            short(hd(Cycle), hd(Named))
+        ])
+    }).
+
+-doc "A cycle of calls over several of these nodes, in their last two looks, at its first node.".
+-spec across([{Node :: binary(), [dyno_health_look:look()]}]) -> [{binary(), dyno_finding:t()}].
+across(Nodes) ->
+    Looks = [{Node, lists:reverse(Of)} || {Node, [_, _ | _] = Of} <- Nodes],
+    Last = everywhere([{Node, Look} || {Node, [Look | _]} <- Looks]),
+    Before = everywhere([{Node, Look} || {Node, [_, Look | _]} <- Looks]),
+    case cycle([E || E <- Last, lists:member(E, Before)]) of
+        [] ->
+            [];
+        [First | _] = Cycle ->
+            [_, Node] = at_node(First),
+            Waiting = [F || {F, T} <- Last, lists:member(T, Cycle), not lists:member(F, Cycle)],
+            Closer = #{look_closer => text("dyno servers NODE \"~ts\"", [hd(at_node(First))])},
             [
-                dyno_finding:new(call_cycle, cycle, #{
-                    subject => hd(Named),
-                    severity => critical,
-                    value => length(Cycle),
-                    weight => 200,
-                    text => text("calls wait for each other: ~ts", [Chain]),
-                    evidence => text("Seen in ~b of ~b looks; ~b more processes wait for these.", [
-                        length([C || C <- Each, C =:= Cycle]), length(Each), Waiting
-                    ]),
-                    advice =>
-                        <<
-                            "Make one of the two calls a cast, or ask from a third process; give "
-                            "calls a time limit. To free them now, end one of the processes."
-                        >>,
-                    look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [
-                        short(hd(Cycle), hd(Named))
-                    ])
-                })
+                {Node, maps:merge(cycle(Cycle, Cycle, 2, 2, length(Waiting)), Closer)}
+             || length(lists:usort([Of || Key <- Cycle, [_, Of] <- [at_node(Key)]])) > 1
             ]
     end.
+
+%% The calls of all nodes; a process is its name and its node, or the pid of its own node.
+everywhere(Looks) ->
+    Calls = [{Node, Call} || {Node, #{~"calls" := Of}} <- Looks, Call <- Of],
+    Of = fun(Node, Pid, Name) -> {key(Node, Pid, Pid), key(Node, Pid, Name)} end,
+    %% The caller's own node knows its name.
+    Known = maps:from_list(
+        [Of(N, T, Name) || {N, #{~"to" := T, ~"to_name" := Name}} <- Calls] ++
+            [Of(N, F, Name) || {N, #{~"from" := F, ~"from_name" := Name}} <- Calls]
+    ),
+    [
+        {maps:get(From, Known), maps:get(To, Known)}
+     || {Node, #{~"from" := F, ~"to" := T}} <- Calls,
+        {From, To} <- [{key(Node, F, F), key(Node, T, T)}]
+    ].
+
+key(Node, Pid, Name) ->
+    case {at_node(Pid), short(Pid, Name)} of
+        {[_, _], _} -> re:replace(Pid, "^<[0-9]+[.]", "<0.", [{return, binary}]);
+        {[_], Short} -> <<Short/binary, " at ", Node/binary>>
+    end.
+
+at_node(Key) -> string:split(Key, ~" at ", trailing).
 
 -doc "A cycle, if any; each caller waits for only one process.".
 -spec cycle([{binary(), binary()}]) -> [binary()].

@@ -17,6 +17,7 @@ all() ->
     [
         a_healthy_node,
         each_check,
+        a_cycle_over_nodes,
         too_few_looks,
         from_outside,
         standing_still_has_causes,
@@ -359,6 +360,10 @@ cases() ->
         {[applications], note, ~"is loaded, but does not run", #{
             services => #{applications => [#{name => ~"shop", needed_by => []}]}
         }},
+        {[applications], warning, ~"the start of application shop does not end", #{
+            services => #{starting => [~"shop"]},
+            places => [place(1, [~"shop_app:start/2", ~"application_master:start_it_old/4"])]
+        }},
         {[cluster], warning, ~"b@host does not see c@host", #{
             services => #{views => [view(~"b@host", []), view(~"c@host", [~"b@host"])]}
         }},
@@ -492,6 +497,20 @@ cases() ->
             groups => fun(_) -> [group(~"timer:interval_loop/5", 4000, 0)] end
         }}
     ].
+
+%% By name there, by pid back; at each node alone it is a wait.
+a_cycle_over_nodes(_Config) ->
+    A = [call(~"<0.9.0>", ~"back at b@host", ~"front", ~"back at b@host")],
+    B = [call(~"<0.8.0>", ~"<7123.9.0> at a@host", ~"back", ~"<7123.9.0> at a@host")],
+    Of = fun(Calls) -> looks(#{calls => Calls}) end,
+    [{~"b@host", {#{name := call_cycle}, [#{text := Text, look_closer := Closer}]}}] =
+        dyno_health:across([{~"a@host", Of(A)}, {~"b@host", Of(B)}]),
+    ?assertMatch(
+        {_, _}, binary:match(Text, ~"back at b@host waits for front at a@host"), Text
+    ),
+    ?assertMatch({_, _}, binary:match(Closer, ~"b@host \"back\""), Closer),
+    ?assertEqual([], dyno_health:across([{~"a@host", Of(A)}, {~"b@host", Of([])}])),
+    ?assertEqual([], dyno_health:across([{~"a@host", Of(A)}])).
 
 too_few_looks(_Config) ->
     Outcomes = dyno_health:examined(~"shop@host", [hd(looks(#{}))]),

@@ -344,5 +344,9 @@ newest_atoms() ->
 code_server(none, _Now) -> 0;
 code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
 
-spawned(none, _Now) -> 0;
-spawned(#{newest := A}, #{newest := B}) -> max(0, B - A).
+spawned(none, _Now) ->
+    0;
+%% The numbers of processes that live are skipped.
+spawned(#{newest := A}, #{newest := B}) ->
+    Used = erlang:system_info(process_count) / erlang:system_info(process_limit),
+    round(max(0, B - A) * (1 - Used)).

@@ -272,7 +272,9 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     #{stacks := Stacks} = burst(?BURST, State#{suspects := Chosen}),
     Waiting = maps:get(waiting, Census),
     Standing = dyno_agent_suspect:functions(Waiting),
-    Used = used(Chosen, Census, State),
+    %% Breakpoints wait for all schedulers, as all other questions did.
+    TookMs = erlang:monotonic_time(millisecond) - BeganMs,
+    Used = used(Chosen, Census, State#{took_ms := TookMs}),
     Between = dyno_agent_condition:between(Before, Now),
     Look = Between#{
         time_ms => BeganMs - Start,
@@ -313,6 +315,10 @@ reloads(_Between) -> [].
 %% Of processes with long queues how they look at themselves, of the busiest which tables they use.
 used(_Chosen, _Census, #{late := true}) ->
     late;
+used(_Chosen, _Census, #{took_ms := TookMs, interval_ms := IntervalMs}) when
+    TookMs > IntervalMs div 2
+->
+    #{};
 used(Chosen, #{queues := Queues, busiest := Busiest}, _State) ->
     Long = [
         Pid

@@ -22,6 +22,7 @@ read() ->
         handlers => handlers(),
         overloaded => overloaded(),
         applications => applications(),
+        starting => starting(),
         connections => connections(),
         views => views(),
         tracing => tracing(),
@@ -83,6 +84,16 @@ applications() ->
             ]
         }
      || App <- Others
+    ].
+
+%% Until its start function returns, its master waits there.
+starting() ->
+    Masters = #{Pid => App || {{application_master, App}, Pid} <- table(ac_tab)},
+    [
+        maps:get(Pid, Masters)
+     || {Pid, [{application_master, init_loop, _} | _]} <- dyno_agent_suspect:functions(
+            maps:keys(Masters)
+        )
     ].
 
 key(App, Key) ->
