@@ -180,6 +180,7 @@ held(Looks) ->
     end,
     [Before, Now] = [Of(Look) || Look <- dyno_health_look:latest(2, Looks)],
     known(Now, ~"resident memory was not read", fun(Rss, Total) ->
+        Cause = holds(Rss - Total, Rss, is_steady(Rss, hd(Before)), Looks),
         [
             dyno_finding:new(held, held_share, #{
                 subject => ~"memory",
@@ -189,16 +190,11 @@ held(Looks) ->
                 text => text("the node holds ~ts of the machine's memory and uses ~ts", [
                     show(Rss, ~"B"), show(Total, ~"B")
                 ]),
-                evidence => holds(Rss - Total, of_last([~"allocators"], Looks)),
-                advice =>
-                    <<
-                        "It is left of a peak, in carriers that a few blocks keep. A restart frees "
-                        "it; against the next one: lower the peak, or try +MHacul de and +MHas "
-                        "aoffcbf for the allocator named."
-                    >>,
+                evidence => Evidence,
+                advice => Advice,
                 look_closer => ~"dyno record NODE"
             })
-         || is_held(Now), is_held(Before)
+         || is_held(Now), is_held(Before), {Evidence, Advice} <- Cause
         ]
     end).
 
@@ -208,19 +204,41 @@ is_held([Rss, Total]) when is_number(Rss), is_number(Total) ->
 is_held(_Unknown) ->
     true.
 
-%% Native code has memory of its own.
-holds(Bytes, Allocators) ->
+is_steady(Now, Before) when is_number(Before) -> abs(Now - Before) < 0.1 * Now;
+is_steady(_Now, unknown) -> false.
+
+%% Native code has memory of its own. Else it was read in the middle of a change.
+holds(Bytes, Rss, IsSteady, Looks) ->
     All = [
         {Held - Used, Name, Held, Used}
-     || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- Allocators
+     || #{~"name" := Name, ~"held_bytes" := Held, ~"used_bytes" := Used} <- of_last(
+            [~"allocators"], Looks
+        )
     ],
-    case lists:reverse(lists:sort(All)) of
-        [{Most, Name, Held, Used} | _] when Most > 0.3 * Bytes ->
-            text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
+    AllHeld = lists:sum([Held || {_, _, Held, _} <- All]),
+    case lists:sum([Free || {Free, _, _, _} <- All]) > Bytes / 2 of
+        true ->
+            {_, Name, Held, Used} = lists:max(All),
+            Evidence = text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
                 Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
-            ]);
-        _ ->
-            ~"No allocator of the runtime holds most of it: native code (a NIF, a driver) may."
+            ]),
+            [
+                {Evidence, <<
+                    "It is left of a peak, in carriers that a few blocks keep. A restart frees "
+                    "it; against the next one: lower the peak, or try +MHacul de and +MHas "
+                    "aoffcbf for the allocator named."
+                >>}
+            ];
+        false ->
+            [
+                {
+                    text("The runtime's allocators hold ~ts: native code has the rest.", [
+                        show(AllHeld, ~"B")
+                    ]),
+                    ~"See which NIF, driver or library allocates memory of its own (malloc)."
+                }
+             || IsSteady, Rss - AllHeld > Bytes / 2
+            ]
     end.
 
 heaps(Looks) ->

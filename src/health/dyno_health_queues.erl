@@ -7,7 +7,7 @@
 
 -export([checks/0]).
 
--import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2]).
+-import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 -import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2]).
 
 %% Receives that search the mailbox: their reference or pid was made before.
@@ -333,9 +333,6 @@ stuck(Looks) ->
         %% The process of global that takes its lock.
         not is_registrar(Stack)
     ].
-
-%% Others have findings by global's lock.
-is_registrar(Stack) -> lists:member(~"global:loop_the_registrar/0", Stack).
 
 is_stuck(#{~"queue" := Queue, ~"status" := ~"waiting"} = Asked) when Queue > 0 ->
     dyno_health_look:progresses(Asked) =/= true;

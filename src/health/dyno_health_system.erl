@@ -10,6 +10,9 @@
 -import(dyno_health_look, [text/2, show/2, known/3, mean/2, sum/2, of_last/2]).
 -import(dyno_finding_limits, [value/1]).
 
+%% Of the processors, by a hypervisor.
+-define(MUCH, 0.2).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -66,7 +69,7 @@ taken(Looks) ->
     case is_number(Steal) andalso Steal > value(steal) of
         true ->
             [
-                finding(steal, steal, warning, 40, #{
+                finding(steal, steal, stolen(Steal), 40, #{
                     subject => ~"processors",
                     value => Steal,
                     text => text("the hypervisor gives ~ts of the processors' time to others", [
@@ -80,6 +83,10 @@ taken(Looks) ->
             Cpu = sum([~"threads", ~"normal", ~"cpu_ns"], Looks),
             known([Ready, Cpu], ~"the clocks of the threads were not read", fun taken/2)
     end.
+
+%% The node is not to blame.
+stolen(Steal) when Steal > ?MUCH -> warning;
+stolen(_Steal) -> note.
 
 taken(Ready, Cpu) ->
     Share = Ready / max(1, Ready + Cpu),

@@ -5,9 +5,19 @@
 -moduledoc false.
 %% Waiting processes: cycles of calls, servers that all wait for, global's locks, the logger.
 
--export([checks/0, across/1, edges/1, names/1, cycle/1, short/2]).
+-export([checks/0, across/1, edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 
--import(dyno_health_look, [text/2, seconds/1]).
+-import(dyno_health_look, [text/2, seconds/1, is_one_of/2]).
+
+-define(LOCKING, [
+    ~"gen:register_name/1",
+    ~"global:random_sleep/1",
+    ~"global:trans/4",
+    ~"global:set_lock/3",
+    ~"global:register_name/3",
+    ~"global:re_register_name/3",
+    ~"global:set_lock1/3"
+]).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
@@ -28,6 +38,10 @@ short(Pid, Name) ->
         nomatch -> Name;
         _ -> Pid
     end.
+
+-doc "Whether it is the process of global that takes its lock for others.".
+-spec is_registrar([binary()]) -> boolean().
+is_registrar(Stack) -> lists:member(~"global:loop_the_registrar/0", Stack).
 
 %% Calls
 
@@ -275,19 +289,17 @@ locks(Looks) ->
 
 at(Key, Look) -> maps:get(Key, Look, []).
 
+%% Without the process that holds a lock, and global's own, which waits for others.
 waits_for_global(Look) ->
-    dyno_health_look:waiting_in(
-        [
-            ~"gen:register_name/1",
-            ~"global:random_sleep/1",
-            ~"global:trans/4",
-            ~"global:set_lock/3",
-            ~"global:register_name/3",
-            ~"global:re_register_name/3",
-            ~"global:set_lock1/3"
-        ],
-        Look
-    ).
+    Places = [P || #{~"stack" := Stack} = P <- at(~"places", Look), not is_registrar(Stack)],
+    {Count, Place} = dyno_health_look:waiting_in(?LOCKING, Look#{~"places" => Places}),
+    Holders = [
+        Stack
+     || #{~"holders" := Of} <- at(~"locks", Look),
+        #{~"stack" := Stack} <- Of,
+        lists:any(fun(Frame) -> is_one_of(Frame, ?LOCKING) end, Stack)
+    ],
+    {max(0, Count - length(Holders)), Place}.
 
 lock(Resource, Holder, Waiting, Last, Looks) ->
     [#{~"name" := Name, ~"stack" := Stack} | _] = [
