@@ -67,7 +67,7 @@ doctor(Node, RestShare) ->
         {ok, #{~"value" := Ns}} <- [dyno_recording:metric(Run, Name)]
     ],
     bench_program:say(
-        "doctor: threads ~b ms, looking ~b ms (~.2f % of a scheduler), visit ~b ms; a timer is late "
+        "doctor: threads ~b ms, looking ~b ms (~.2f % of a scheduler), visit ~b ms; a timer late "
         "by ~b us at most",
         [
             round((UsedNs - RestShare * TookNs) / 1.0e6),

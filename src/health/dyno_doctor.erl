@@ -51,7 +51,8 @@ findings of a later dyno. `dyno_interrupt` ends it with the results so far.
 Looks at the nodes and returns the findings.
 
 ## Cost
-In the target 2 ms and 4 us for each process, five times, and the cost of attaching.
+In the target 2 ms and 1 us for each process, 4 us for each that works, five times, and the cost of
+attaching.
 
 ## Errors
 A node cannot be reached, or another dyno uses it.
