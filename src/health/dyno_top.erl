@@ -82,7 +82,7 @@ machine the schedulers wait for a processor in a part of their working time, whi
 cost(#{took_us := Us, interval_ns := Ns, threads := Threads}, Looks) ->
     Ran =
         case Threads of
-            #{normal := #{worked_ns := Worked, cpu_ns := Cpu}} when Worked > 0 -> Cpu / Worked;
+            #{normal := #{cpu_ns := Cpu, ready_ns := Ready}} when Cpu > 0 -> Cpu / (Cpu + Ready);
             #{} -> 1.0
         end,
     Ran * (Us * 1000 / Ns + Looks).

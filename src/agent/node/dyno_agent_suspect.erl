@@ -89,8 +89,8 @@ beside(Asks, Otherwise, TimeoutMs) ->
     end,
     StartUs = erlang:monotonic_time(microsecond),
     EndMs = StartUs div 1000 + TimeoutMs,
+    Helpers = [spawn_opt(Timed(Ask), Options) || Ask <- Asks],
     Answers = dyno_agent_census:waited(fun() ->
-        Helpers = [spawn_opt(Timed(Ask), Options) || Ask <- Asks],
         [answer(Helper, {Otherwise, 0}, EndMs) || Helper <- Helpers]
     end),
     %% Most helpers wait for answers, and for a scheduler.
