@@ -65,8 +65,8 @@ typedef uintptr_t word;
 #define CALL_BYTES 4096
 #define AFTER_CALL_BYTES 96
 #define MOST_ASKED 200
-// Samples that a thread's ring holds: those of two seconds.
-#define RING 512
+// Samples that a thread's ring holds: those of four seconds.
+#define RING 1024
 #define MOST_THREADS 1024
 #define MOST_RANGES 256
 // Of the emulator's structures: how much is searched.

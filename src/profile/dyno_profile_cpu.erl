@@ -10,8 +10,11 @@
 
 -export([instruments/1]).
 
+%% Each sample of the VM wakes an idle scheduler; these cost more than the processor's.
+-define(INTERVAL_MS, 2000).
+
 -spec instruments(dyno_profile:options()) -> {ok, dyno_profile_kind:instruments()}.
 instruments(#{default_kind := true}) -> {ok, with_cpu(preferred)};
-instruments(_Options) -> {ok, with_cpu(required)}.
+instruments(_Options) -> {ok, (with_cpu(required))#{interval_ms => ?INTERVAL_MS}}.
 
 with_cpu(Use) -> #{on => [stacks, vm, os], cpu => dyno_target_cpu:option(Use)}.

@@ -35,7 +35,10 @@
     instruments := #{pid() => module()}
 }.
 
+%% Each check wakes an idle scheduler, so less often while little memory is in use.
 -define(CHECK_MS, 1000).
+-define(CALM_CHECK_MS, 4000).
+-define(CALM_PARTS, 16).
 -define(SHUTDOWN_MS, 2000).
 
 -doc "Starts the guard without a link: the caller's process is on another node.".
@@ -85,6 +88,9 @@ handle_info(check, #{limit_bytes := Limit} = State) ->
     case bytes() of
         Bytes when Bytes > Limit ->
             without_largest({limit_bytes, Limit, Bytes}, State);
+        Bytes when ?CALM_PARTS * Bytes < Limit ->
+            _ = erlang:send_after(?CALM_CHECK_MS, self(), check),
+            {noreply, State};
         _ ->
             _ = erlang:send_after(?CHECK_MS, self(), check),
             {noreply, State}

@@ -82,11 +82,12 @@ process: looking for work, freeing memory, polling.
 %% threads.
 -define(INTERVAL_NS, 4_000_000).
 -define(MOST_A_SECOND, 4000).
-%% A ring holds the samples of two seconds. Each fetch wakes a sleeping dirty scheduler, so few
-%% samples wait for several seconds.
+%% A ring holds the samples of four seconds, so an idle node is woken less often. Fetching wakes a
+%% dirty scheduler, too.
 -define(EVERY_MS, 1000).
 -define(FEW, 20).
--define(FEW_EVERY, 5).
+-define(FEW_EVERY_MS, 3000).
+-define(MOST_PUT_OFF, 2).
 -define(AT_ONCE, 2000).
 -define(NODES, 20_000).
 -define(DEADLINE_MS, 86_400_000).
@@ -140,15 +141,17 @@ init(#{library := Library, guard := Guard} = Config) ->
         {ok, Layout} ?= dyno_agent_cpu_trial:layout(Code),
         {ok, Session, IntervalNs} ?= session(Layout, Code),
         {ok, Frames} ?= tried(Session),
-        _ = erlang:send_after(?EVERY_MS, self(), take),
         {ok,
-            restarted(#{
-                session => Session,
-                frames => Frames,
-                kinds => kinds(Config),
-                interval_ns => IntervalNs,
-                put_off => 0
-            })}
+            take_after(
+                ?EVERY_MS,
+                restarted(#{
+                    session => Session,
+                    frames => Frames,
+                    kinds => kinds(Config),
+                    interval_ns => IntervalNs,
+                    put_off => 0
+                })
+            )}
     else
         {error, Reason} ->
             true = unlink(Guard),
@@ -230,10 +233,13 @@ handle_cast(_Request, State) -> {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info(take, #{session := Session, put_off := PutOff} = State) ->
-    _ = erlang:send_after(?EVERY_MS, self(), take),
-    case dyno_agent_cpu_nif:waiting(Session) =< ?FEW andalso PutOff + 1 < ?FEW_EVERY of
-        true -> {noreply, State#{put_off := PutOff + 1}};
-        false -> {noreply, taken(State)}
+    case dyno_agent_cpu_nif:waiting(Session) =< ?FEW of
+        true when PutOff < ?MOST_PUT_OFF ->
+            {noreply, take_after(?FEW_EVERY_MS, State#{put_off := PutOff + 1})};
+        true ->
+            {noreply, take_after(?FEW_EVERY_MS, taken(State))};
+        false ->
+            {noreply, take_after(?EVERY_MS, taken(State))}
     end;
 handle_info({'EXIT', _Pid, Reason}, State) when Reason =/= normal ->
     {stop, shutdown, State};
@@ -253,6 +259,10 @@ taken(#{session := Session, frames := Frames} = State) ->
         ?AT_ONCE -> taken(Added);
         _ -> Added
     end.
+
+take_after(Ms, State) ->
+    _ = erlang:send_after(Ms, self(), take),
+    State.
 
 add({none, Stack, Weight}, State) ->
     counted(scheduler, Stack, Weight, State);

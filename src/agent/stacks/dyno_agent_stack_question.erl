@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Asks one process for its stack, and tells whether the answer shows where the process ran.
 
--export([ask/2, where/3, held/1]).
+-export([ask/2, ask_waiting/2, where/3, held/1]).
 -export_type([answer/0]).
 
 -type frames() :: [tuple()].
@@ -20,6 +20,21 @@ The stack and other items of `process_info/2`, and whether the process waits at 
 -spec ask(pid(), [term()]) -> answer().
 ask(Pid, Items) ->
     answered(Pid, process_info(Pid, [current_stacktrace | Items])).
+
+-doc """
+Like `ask/2`, of a process that waited just before: half as many signals. In rare cases it has run
+shortly meanwhile, and the stack is of that.
+""".
+-spec ask_waiting(pid(), [term()]) -> answer().
+ask_waiting(Pid, Items) ->
+    case process_info(Pid, [current_stacktrace | Items]) of
+        undefined -> gone;
+        [{current_stacktrace, Frames} | Who] -> {still(process_info(Pid, status)), Frames, Who}
+    end.
+
+still({status, waiting}) -> waits;
+still({status, suspended}) -> suspended;
+still(_) -> ran.
 
 answered(_Pid, undefined) ->
     gone;

@@ -11,7 +11,7 @@
 %% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to its
 %% parent, and rests for 100 times the duration of a pass: 0.2 us a process, 0.7 us if it has not
 %% run for long. Beside the sampler of the processor, which sees what works, it asks for queues
-%% only, and rests for 6000 times.
+%% only, and rests for 10,000 times.
 
 -export([start_link/1]).
 %% Runs in the process
@@ -23,7 +23,7 @@
 -define(FIRST_MS, 300).
 -define(AGAIN_MS, 2000).
 -define(REST, 100).
--define(REST_OF_QUEUES, 6000).
+-define(REST_OF_QUEUES, 10_000).
 -define(BUSY, 400).
 -define(QUEUED, 32).
 %% Answering takes some reductions.

@@ -127,14 +127,15 @@ the samples, times `cpu_ns`.
     timer := reference()
 }.
 
-%% The least average time between two instants, and their share of one scheduler; less beside other
+%% The average time between two instants, and their share of one scheduler; less beside other
 %% instruments.
 -define(LEAST_MS, 3).
+-define(MOST_MS, 2000).
 -define(SHARE, 0.015).
--define(SHARE_OF_WAITS, 0.0003).
+-define(SHARE_OF_WAITS, 0.0002).
 -define(SHARE_OF_TEST, 0.01).
 -define(LIST_EVERY, 200).
--define(LIST_EVERY_FOR_WAITS, 6000).
+-define(LIST_EVERY_FOR_WAITS, 10_000).
 %% Of a budget; the rest of a third pays for lists and for waiting processes.
 -define(SHARE_OF_BUDGET, 0.2).
 -define(ASKED, 32).
@@ -148,9 +149,9 @@ the samples, times `cpu_ns`.
 -define(MUCH_LONGER, 3).
 -define(FIRST_NS, 30_000).
 %% The runtime's cost to wake a process by a timer; and to wake a sleeping scheduler, which then
-%% spins for a while.
+%% spins for a while (measured with the default +sbwt).
 -define(WAKING_NS, 4000).
--define(WAKING_SCHEDULER_NS, 60_000).
+-define(WAKING_SCHEDULER_NS, 350_000).
 
 -define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
 
@@ -216,7 +217,7 @@ started(Table, Cpu, Config) ->
         choice => dyno_agent_process_filter:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(ListEvery),
         samples => dyno_agent_stack_samples:new(),
-        each => float(erlang:convert_time_unit(?FIRST_NS, nanosecond, native)),
+        each => float(native(?FIRST_NS) + waking()),
         question => question(),
         asking => 0,
         queued => [],
@@ -326,7 +327,7 @@ handle_info(_Other, State) ->
 %% At random, so that periodic events are not always met, or never.
 scheduled(#{each := Each} = State) ->
     Cost = round(Each) + asking(State),
-    Ms = max(?LEAST_MS, ceil(nanoseconds(Cost) / share(State) / 1.0e6)),
+    Ms = min(?MOST_MS, max(?LEAST_MS, ceil(nanoseconds(Cost) / share(State) / 1.0e6))),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
 
 %% Instants for waiting processes only take less.
@@ -405,14 +406,17 @@ answer({Pid, Weight}, State) ->
 
 %% If one takes much longer, the operating system interrupted it.
 spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Question} = State) ->
-    WakingNs =
-        case Questions < erlang:system_info(schedulers_online) of
-            true -> ?WAKING_SCHEDULER_NS;
-            false -> ?WAKING_NS
-        end,
-    Waking = erlang:convert_time_unit(WakingNs, nanosecond, native),
-    Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question + Waking,
+    Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question + waking(),
     State#{cost := Before + Cost + Listing, each := Each + (Cost - Each) / ?MEAN_OF}.
+
+waking() ->
+    case tasks() =< erlang:system_info(schedulers_online) of
+        true -> native(?WAKING_SCHEDULER_NS);
+        false -> native(?WAKING_NS)
+    end.
+
+%% Running and ready, with this process.
+tasks() -> erlang:statistics(total_active_tasks).
 
 chosen(Ready, #{kinds := Kinds}) ->
     Others = [Found || {Pid, _} = Found <- Ready, maps:get(Pid, Kinds, unknown) =/= own],
@@ -435,6 +439,8 @@ waiting(#{instants := N} = State) ->
 
 waiting_now(#{census := Census, cost := Before, question := Question} = State) ->
     #{queued := Queued, waits := Waits} = State,
+    IsIdle = tasks() =:= 1,
+    Begin = erlang:monotonic_time(),
     {Asked, Count} = dyno_agent_stack_waits:choose(Queued, Census),
     Found = [
         {Pid, Kind, ask_waiting(Pid, State)}
@@ -442,7 +448,12 @@ waiting_now(#{census := Census, cost := Before, question := Question} = State) -
         {status, Status} <- [process_info(Pid, status)],
         Status =:= waiting orelse Status =:= suspended
     ],
-    Asking = 3 * length([new || {_, _, {new, _}} <- Found]) * Question,
+    Asking =
+        case IsIdle of
+            %% The schedulers of both processes spin while one waits for the other.
+            true -> 2 * (erlang:monotonic_time() - Begin);
+            false -> 3 * length([new || {_, _, {new, _}} <- Found]) * Question
+        end,
     Counted = State#{
         waits := dyno_agent_stack_waits:asked(Asked, Count, Waits),
         still := #{Pid => Answer || {Pid, _, {_, Answer}} <- Found},
@@ -462,19 +473,22 @@ ask_waiting(Pid, #{still := Still} = State) ->
         #{Pid := {Reductions, _, {waits, _, _}} = Known} ->
             {known, Known};
         #{} ->
-            Answer = ask(Pid, State),
+            Answer = answer_of_waiting(Pid, State),
             Held = dyno_agent_stack_question:held(Pid),
             {new, {process_info(Pid, reductions), Held, Answer}}
     end.
 
+%% Bursts are found by the places where processes wait, so these must be certain.
+answer_of_waiting(Pid, #{cpu := Cpu} = State) when is_pid(Cpu) ->
+    dyno_agent_stack_question:ask_waiting(Pid, items(Pid, State));
+answer_of_waiting(Pid, State) ->
+    ask(Pid, State).
+
 %% The stack, whether the process waits at its end, and the process's kind.
-ask(Pid, #{kinds := Kinds}) ->
-    Items =
-        case Kinds of
-            #{Pid := _} -> [];
-            #{} -> ?WHO
-        end,
-    dyno_agent_stack_question:ask(Pid, Items).
+ask(Pid, State) -> dyno_agent_stack_question:ask(Pid, items(Pid, State)).
+
+items(Pid, #{kinds := Kinds}) when is_map_key(Pid, Kinds) -> [];
+items(_Pid, _State) -> ?WHO.
 
 ran({Pid, Weight, gone}, State) ->
     add({Pid, [], unseen}, Weight, normal, State);
@@ -549,5 +563,7 @@ new_group(Pid, Who, Frames, #{table := Table}) ->
         _ when Who =:= [] -> other;
         _ -> dyno_agent_kind:by_stack(Who, Frames)
     end.
+
+native(Ns) -> erlang:convert_time_unit(Ns, nanosecond, native).
 
 nanoseconds(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
