@@ -29,6 +29,8 @@ shortly meanwhile, and the stack is of that.
 ask_waiting(Pid, Items) ->
     case process_info(Pid, [current_stacktrace | Items]) of
         undefined -> gone;
+        %% It ends, or has not begun.
+        [{current_stacktrace, []} | Who] -> {ran, [], Who};
         [{current_stacktrace, Frames} | Who] -> {still(process_info(Pid, status)), Frames, Who}
     end.
 
