@@ -219,24 +219,26 @@ near(Of, N, Limit, Looks) ->
         value => N / Limit,
         weight => 180,
         text => text("~ts of ~ts ~ts are in use", [show(N, ~"count"), show(Limit, ~"count"), Of]),
-        evidence => most(Of, Looks),
+        evidence => most(Of, N, Looks),
         advice => raise(Of),
         look_closer => ~"dyno record NODE"
     }).
 
-most(~"processes", Looks) ->
+most(~"processes", All, Looks) ->
     Every = of_last([~"processes", ~"every"], Looks),
     Groups = maps:to_list(dyno_health_look:groups(dyno_health_look:last(Looks))),
-    largest([{N * Every, Name} || {Name, #{~"count" := N}} <- Groups], "~ts of them run ~ts.");
-most(~"tables", Looks) ->
+    %% In a large node the groups are estimates.
+    Counts = [{min(All, N * Every), Name} || {Name, #{~"count" := N}} <- Groups],
+    largest(Counts, "~ts of them run ~ts.");
+most(~"tables", _All, Looks) ->
     Tables = of_last([~"tables"], Looks),
     largest(
         [{N, Name} || #{~"name" := Name, ~"tables" := N} <- Tables],
         "~ts of them have the name ~ts."
     );
-most(~"atoms", Looks) ->
+most(~"atoms", _All, Looks) ->
     string:trim(newest(Looks));
-most(_Of, _Looks) ->
+most(_Of, _All, _Looks) ->
     ~"".
 
 largest(Counts, Format) ->

@@ -334,6 +334,10 @@ cases() ->
         {[near_limit], critical, ~"62 of 64 descriptors", #{
             machine_now => #{~"fds" => 62, ~"fds_limit" => 64}
         }},
+        {[near_limit], critical, ~"950 of 1000 processes", #{
+            counts => fun(_) -> #{processes => [950, 1000]} end,
+            groups => fun(_) -> [group(~"shop:request/1", 900, 0)] end
+        }},
         {[throttled], warning, ~"50 %", #{values => #{~"os.cgroup.throttled" => 0.5}}},
         {[steal], warning, ~"the hypervisor", #{values => #{~"os.cpu.steal" => 0.3}}},
         {[memory_limit], critical, ~"950 MB of 1 GB", #{

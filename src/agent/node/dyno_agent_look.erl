@@ -323,7 +323,8 @@ used(Chosen, #{queues := Queues, busiest := Busiest}, _State) ->
     Inspected = dyno_agent_suspect:inspections(Long),
     Least =
         case dyno_agent_census:is_full() of
-            true -> 0;
+            %% They share the schedulers; with fewer reductions a process waits most of the time.
+            true -> ?BUSY div 100;
             false -> ?BUSY
         end,
     Working = [
