@@ -108,7 +108,7 @@ sees_who_stands_out(_Config) ->
         State = fun(Name) ->
             dyno_top:state(Node, erpc:call(Node, erlang, whereis, [Name]), Looking)
         end,
-        ?assertMatch({ok, [<<"{state,", _/binary>> | _]}, State(kernel_sup)),
+        ?assertMatch({ok, [<<"{state,", _/binary>> | _]}, State(net_kernel)),
         [
             ?assertMatch({error, <<"not asked", _/binary>>}, State(Name))
          || Name <- [full, asker, init]
