@@ -248,10 +248,15 @@ resolved(Other, _Node, Things) ->
 
 is_module(Module, Node, Things) ->
     %% Asking for its exports would load the module.
-    case {call(Node, erlang, module_loaded, [Module]), Things} of
-        {true, servers} -> has_callbacks(call(Node, erlang, get_module_info, [Module]));
-        {true, _} -> yes;
-        {false, _} -> not_loaded
+    try
+        case {call(Node, erlang, module_loaded, [Module]), Things} of
+            {true, servers} -> has_callbacks(call(Node, erlang, get_module_info, [Module]));
+            {true, _} -> yes;
+            {false, _} -> not_loaded
+        end
+    catch
+        %% It was unloaded meanwhile.
+        error:{exception, badarg, _} -> not_loaded
     end.
 
 has_callbacks(Info) ->

@@ -65,6 +65,7 @@ Windows begin and end at whole multiples of the interval, so those of several no
     queue_max,
     queue,
     delay,
+    delay_high,
     delay_unknown,
     delay_method,
     wall_ns,
@@ -217,7 +218,6 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         ended => length([State || State =/= alive]),
         crashes => length([State || State =:= crashed]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
-        looks_apart_ns => map_get(looks_apart_ns, Window),
         queue_lows => [map_get(queue_low, Server)],
         measured => [Measured]
     }.
@@ -269,7 +269,8 @@ add(labels, _How, A, B) ->
     maps:filter(fun(Key, Value) -> maps:find(Key, B) =:= {ok, Value} end, A);
 add(pid, _How, A, _B) ->
     A;
-add(Key, _How, A, B) when Key =:= queue_max; Key =:= looks_apart_ns -> max(A, B);
+add(queue_max, _How, A, B) ->
+    max(A, B);
 add(reasons, _How, A, B) ->
     lists:sublist(lists:uniq(A ++ B), ?MOST_REASONS);
 add(measured, _How, A, B) ->

@@ -188,14 +188,23 @@ missing(Node, Modules) ->
     Objects = objects(Modules),
     remotely(Node, fun() ->
         Loaded = loaded_there(Node, [Module || {Module, _, _} <- Objects]),
-        Items = [md5 || _ <- Loaded],
-        Values = call(Node, lists, zipwith, [fun erlang:get_module_info/2, Loaded, Items]),
-        Md5s = maps:from_list(lists:zip(Loaded, Values)),
+        Md5s = maps:from_list(lists:zip(Loaded, md5s(Node, Loaded))),
         [
             Object
          || {Module, Binary, _} = Object <- Objects, md5(Binary) =/= maps:get(Module, Md5s, none)
         ]
     end).
+
+%% Another dyno may be removing them.
+md5s(Node, Modules) ->
+    try
+        call(Node, lists, zipwith, [fun erlang:get_module_info/2, Modules, [md5 || _ <- Modules]])
+    catch
+        error:{exception, badarg, _} when length(Modules) > 1 ->
+            lists:append([md5s(Node, [Module]) || Module <- Modules]);
+        error:{exception, badarg, _} ->
+            [none]
+    end.
 
 %% Not Module:module_info(md5): this module may be compiled for coverage.
 md5(Binary) ->

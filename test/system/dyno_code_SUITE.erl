@@ -12,6 +12,7 @@
     paths_for_a_while/1,
     closure_of_calls/1,
     sends_what_a_node_lacks/1,
+    asks_while_another_leaves/1,
     words_failures/1
 ]).
 
@@ -22,6 +23,7 @@ all() ->
         paths_for_a_while,
         closure_of_calls,
         sends_what_a_node_lacks,
+        asks_while_another_leaves,
         words_failures
     ].
 
@@ -99,6 +101,26 @@ sends_what_a_node_lacks(_Config) ->
     ),
     ok = dyno_peers:stop(Peer),
     ?assertEqual({error, {node_down, Node}}, dyno_code:missing(Node, Modules)).
+
+%% Another dyno unloads the modules between two questions.
+asks_while_another_leaves(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    {dyno_error, Binary, File} = code:get_object_code(dyno_error),
+    Leaves = """
+    -module(leaves).
+    -export([again/2]).
+    again(File, Binary) ->
+        {module, _} = code:load_binary(dyno_error, File, Binary),
+        _ = code:purge(dyno_error),
+        _ = code:delete(dyno_error),
+        _ = code:purge(dyno_error),
+        again(File, Binary).
+
+    """,
+    leaves = dyno_peers:load(Node, Leaves),
+    _ = erpc:call(Node, erlang, spawn, [leaves, again, [File, Binary]]),
+    _ = [{ok, _} = dyno_code:missing(Node, [dyno_error, dyno_text]) || _ <- lists:seq(1, 300)],
+    dyno_peers:stop(Peer).
 
 words_failures(_Config) ->
     [

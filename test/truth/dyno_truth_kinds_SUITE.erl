@@ -108,7 +108,7 @@ suite() ->
     [{timetrap, {minutes, 2}}].
 
 all() ->
-    [{group, in_nodes}].
+    [an_exception_of_elixir, {group, in_nodes}].
 
 groups() ->
     [
@@ -128,6 +128,14 @@ init_per_suite(Config) ->
 
 end_per_suite(_Config) ->
     ok.
+
+an_exception_of_elixir(_Config) ->
+    Raised = #{
+        '__exception__' => true, '__struct__' => 'Elixir.RuntimeError', message => ~"boom"
+    },
+    One = dyno_agent_server_process:new(#{pid => self()}, 0, {found, 0}),
+    #{reason := Reason} = dyno_agent_server_process:ended(crashed, {Raised, []}, none, One),
+    ?assertEqual(~"RuntimeError: boom", Reason).
 
 continuations(_Config) ->
     in_node(fun(Node) ->

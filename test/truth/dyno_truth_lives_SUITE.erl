@@ -155,7 +155,7 @@ hooks_leave_no_callback_behind(_Config) ->
 named_after_it_was_met(_Config) ->
     Shared = #{
         clock => erlang:monotonic_time(nanosecond) - 1,
-        control => atomics:new(7, [{signed, true}]),
+        control => atomics:new(5, [{signed, true}]),
         names => dyno_agent_server_names:new(),
         asked => atomics:new(1024, [{signed, true}]),
         each => none
@@ -258,6 +258,7 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
                     queue_max => Queue,
                     queue => none,
                     delay => none,
+                    delay_high => none,
                     delay_unknown => 0,
                     delay_method => ~"",
                     why => undefined,

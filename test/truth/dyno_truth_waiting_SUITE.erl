@@ -33,7 +33,12 @@ handle_cast({sent, At}, {State, Waited}) ->
 handle_event(_, {N, Us} = Handler) ->
     busy(erlang:monotonic_time(microsecond) + Us),
     counters:add(persistent_term:get(waits), N, 1),
-    {ok, Handler}.
+    {ok, Handler};
+handle_event(_, asleep) ->
+    Begun = erlang:monotonic_time(nanosecond),
+    timer:sleep(3),
+    counters:add(persistent_term:get(waits), 4, erlang:monotonic_time(nanosecond) - Begun),
+    {ok, asleep}.
 busy(End) -> erlang:monotonic_time(microsecond) < End andalso busy(End).
 %% Asleep for so long of each second, at 100 messages a second.
 blocked(Ms, EveryMs) ->
@@ -50,7 +55,7 @@ every(Begun, Ms, N, Do) ->
     Do(),
     every(Begun, Ms, N + 1, Do).
 manager(Us, EveryMs) ->
-    ok = persistent_term:put(waits, counters:new(3, [])),
+    ok = persistent_term:put(waits, counters:new(4, [])),
     Self = self(),
     spawn(fun() ->
         {ok, Pid} = gen_event:start({local, manager}),
@@ -63,7 +68,7 @@ manager(Us, EveryMs) ->
         end)
     end),
     receive begun -> ok end.
-done() -> [counters:get(persistent_term:get(waits), N) || N <- [1, 2, 3]].
+done() -> [counters:get(persistent_term:get(waits), N) || N <- [1, 2, 3, 4]].
 
 """).
 
@@ -132,7 +137,9 @@ after_a_pause_they_have_just_come(_Config) ->
     New = dyno_agent_server_delay:new(0),
     {0, 0, Looks} = dyno_agent_server_delay:received({1, 0, 0}, waited, New),
     Idle = dyno_agent_server_delay:woken({2, 1000, 9}, Looks),
-    ?assertMatch({5, _, _}, dyno_agent_server_delay:received({7, 1005, 4}, 1004, Idle)).
+    ?assertMatch({5, _, _}, dyno_agent_server_delay:received({7, 1005, 4}, 1004, Idle)),
+    %% But they may have come in the pause, since the last message.
+    ?assertEqual(1005, dyno_agent_server_delay:most({7, 1005}, {5, 0}, Idle)).
 
 %% In nodes
 
@@ -157,17 +164,16 @@ a_blocked_server_once() ->
     end).
 
 %% It does nothing, and is made to collect a large heap over and over: no callback runs meanwhile.
-%% On a busy machine there may be a single collection, which hardly reaches the slowest percent.
+%% On a busy machine dyno may be late for a look, so the bounds are farther apart.
 a_server_in_a_collection(_Config) ->
-    dyno_tries:hold(3, fun a_server_in_a_collection_once/0).
-
-a_server_in_a_collection_once() ->
     in_node(fun(Node) ->
         {ok, Pid} = erpc:call(Node, waits, start, [lists:seq(1, 10_000_000)]),
         _ = erpc:call(Node, waits, sends, [5]),
         _ = erpc:call(Node, waits, collects, [Pid, 700]),
-        {#{~"delay_p99" := P99}, _, True} = waited(Node, Pid, #{for_ms => 4000}),
-        near(True(0.99), P99, 0.2)
+        {Row, _, True} = waited(Node, Pid, #{for_ms => 4000}),
+        #{~"delay_p99" := P99, ~"delay_p99_high" := High} = Row,
+        ?assert(True(0.99) =< 1.2 * High),
+        ?assert(P99 =:= null orelse P99 > True(0.99) / 3)
     end).
 
 thresholds(Texts) ->
@@ -213,14 +219,17 @@ a_callback_at_the_end_of_windows(_Config) ->
 an_event_manager(_Config) ->
     in_node(fun(Node) ->
         ok = erpc:call(Node, waits, manager, [100, 10]),
+        ok = erpc:call(Node, gen_event, add_handler, [manager, {waits, asleep}, asleep]),
         Begun = erlang:monotonic_time(nanosecond),
-        [A0, _, _] = erpc:call(Node, waits, done, []),
+        [A0, _, _, Asleep0] = erpc:call(Node, waits, done, []),
         {Document, Text, _} = dyno_truth:servers(Node, [all], #{for_ms => 4000}),
-        [A1, _, _] = erpc:call(Node, waits, done, []),
+        [A1, _, _, Asleep1] = erpc:call(Node, waits, done, []),
         PerS = 1.0e9 / (erlang:monotonic_time(nanosecond) - Begun),
         ct:log("~ts", [Text]),
-        #{~"rate" := Rate} = row(~"servers", ~"manager", Document),
+        #{~"rate" := Rate, ~"busy" := Busy} = row(~"servers", ~"manager", Document),
         near((A1 - A0) * PerS, Rate, 0.15),
+        %% Asleep in one handler, and 110 us in the others.
+        near(((Asleep1 - Asleep0) / 1.0e9 + (A1 - A0) * 110.0e-6) * PerS, Busy, 0.15),
         %% Handlers are code that may be loaded anew: they are timed only if that is asked for.
         ?assertEqual([~"(message)"], [
             Name
@@ -235,12 +244,15 @@ a_full_event_manager(_Config) ->
         ok = erpc:call(Node, waits, manager, [10_000, 5]),
         timer:sleep(300),
         Begun = erlang:monotonic_time(nanosecond),
-        [A0, _, C0] = erpc:call(Node, waits, done, []),
+        [A0, _, C0, _] = erpc:call(Node, waits, done, []),
         {Document, Text, _} = dyno_truth:servers(Node, [all], #{for_ms => 5000, level => time}),
-        [A1, _, C1] = erpc:call(Node, waits, done, []),
+        [A1, _, C1, _] = erpc:call(Node, waits, done, []),
         PerS = 1.0e9 / (erlang:monotonic_time(nanosecond) - Begun),
         ct:log("~ts~n~tp", [Text, {(A1 - A0) * PerS, (C1 - C0) * PerS}]),
-        #{~"rate" := Rate, ~"arrival_rate" := Arrivals} = row(~"servers", ~"manager", Document),
+        #{~"rate" := Rate, ~"arrival_rate" := Arrivals, ~"busy" := Busy} = row(
+            ~"servers", ~"manager", Document
+        ),
+        near(1, Busy, 0.05),
         near((A1 - A0) * PerS, Rate, 0.25),
         near((C1 - C0) * PerS, Arrivals, 0.25),
         [_ | _] = [

@@ -265,9 +265,11 @@ print_name(Name) -> dyno_agent_name:in_elixir(text("~0tp", [Name])).
 %% RabbitMQ's gen_server2 empties the mailbox before it serves a message.
 queue(Module) ->
     Attributes =
-        case exports(Module, module_info, 1) of
-            true -> erlang:get_module_info(Module, attributes);
-            false -> []
+        try
+            erlang:get_module_info(Module, attributes)
+        catch
+            %% Not loaded, or not any more.
+            error:badarg -> []
         end,
     case [gen_server2 || {behaviour, Of} <- Attributes, lists:member(gen_server2, Of)] of
         [] -> mailbox;

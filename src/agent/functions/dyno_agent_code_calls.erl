@@ -47,10 +47,18 @@ read(Module) ->
         true ?= erlang:module_loaded(Module),
         {Module, Beam, _File} ?= code:get_object_code(Module),
         {ok, {Module, Digest}} ?= beam_lib:md5(Beam),
-        true ?= Digest =:= erlang:get_module_info(Module, md5),
+        true ?= Digest =:= loaded_md5(Module),
         decoded(Beam)
     else
         _ -> unknown
+    end.
+
+%% The module may be unloaded meanwhile.
+loaded_md5(Module) ->
+    try
+        erlang:get_module_info(Module, md5)
+    catch
+        error:badarg -> none
     end.
 
 -doc "The same for a module's binary; `unknown` if it has instructions of a later release.".

@@ -23,20 +23,24 @@
 %% At most 16 looks are kept. Messages that a callback receives by itself make a number wrong until
 %% the queue is empty.
 
--export([new/1, received/3, woken/2, stood/3]).
+-export([new/1, received/3, most/3, woken/2, stood/3]).
 -export_type([t/0]).
 
 -doc """
 The looks: the last message that was there, and when this was first and last seen. The first look is
 the last one that tells nothing more.
 """.
--opaque t() :: {Looks :: [look(), ...], Count :: pos_integer()}.
+-opaque t() :: {Looks :: [look(), ...], Count :: pos_integer(), paused()}.
 -type look() :: {UpTo :: integer(), First :: integer(), Last :: integer()}.
+
+%% Messages up to this one came in a pause, and none was there at this time: if there was no look
+%% in the pause, they may not have come when the process woke.
+-type paused() :: {UpTo :: integer(), Since :: integer()}.
 
 -define(MOST, 16).
 
 -spec new(integer()) -> t().
-new(Now) -> {[{0, Now, Now}], 1}.
+new(Now) -> {[{0, Now, Now}], 1, {0, Now}}.
 
 -doc """
 A random message is received: its number, the time, the messages left; and the end of the last
@@ -49,29 +53,49 @@ callback, or `waited` if the process waited for the message. Returns its delay a
     Before :: integer() | waited,
     Ns :: non_neg_integer(),
     ErrorNs :: non_neg_integer().
-received({Number, Now, Left}, Before, {Looks, Count}) ->
+received({Number, Now, Left}, Before, {Looks, Count, Paused}) ->
     {Current, Kept} = over(Number, Looks, Count),
     {Ns, ErrorNs} = waited(Current, Before, {Number, Now, Left}),
-    {Ns, ErrorNs, add(Number + Left, Now, Current, Kept)}.
+    {More, Counted} = add(Number + Left, Now, Current, Kept),
+    {Ns, ErrorNs, {More, Counted, Paused}}.
+
+-doc """
+The most that this message has waited, with its delay and error: since it was not there yet; twice
+the error of an estimate is less.
+""".
+-spec most({Number :: pos_integer(), Now :: integer()}, {Ns, ErrorNs}, t()) -> Ns when
+    Ns :: non_neg_integer(), ErrorNs :: non_neg_integer().
+most({Number, Now}, {Ns, _ErrorNs}, {_Looks, _Count, {UpTo, Since}}) when Number =< UpTo ->
+    max(Ns, Now - Since);
+most({Number, Now}, {Ns, ErrorNs}, {Looks, Count, _Paused}) ->
+    {[{_, _, Early} | _], _} = over(Number, Looks, Count),
+    case Ns + 2 * ErrorNs of
+        0 -> Now - Early;
+        Estimate -> max(Ns, min(Now - Early, Estimate))
+    end.
 
 -spec woken({pos_integer(), integer(), non_neg_integer()}, t()) -> t().
-woken({Number, Now, Left}, {Looks, Count}) ->
-    case over(Number, Looks, Count) of
-        {[_], _} -> add(Number + Left, Now, [{Number, Now, Now}], 1);
-        Current -> Current
-    end.
+woken({Number, Now, Left}, {Looks, Count, _}) ->
+    {[{_, _, Since} | _], _} = Current = over(Number, Looks, Count),
+    {More, Counted} =
+        case Current of
+            {[_], _} -> add(Number + Left, Now, [{Number, Now, Now}], 1);
+            _ -> Current
+        end,
+    {More, Counted, {Number + Left, Since}}.
 
 -doc """
 The message of this number is received after a pause in which messages were seen to wait: first
 perhaps none, then some.
 """.
 -spec stood(pos_integer(), [{At :: integer(), Queue :: non_neg_integer()}], t()) -> t().
-stood(Number, Seen, {Looks, Count}) ->
+stood(Number, Seen, {Looks, Count, Paused}) ->
     See = fun({At, Queue}, {Known, N}) ->
         {Current, Kept} = over(Number, Known, N),
         add(Number - 1 + Queue, At, Current, Kept)
     end,
-    lists:foldl(See, {Looks, Count}, Seen).
+    {More, Counted} = lists:foldl(See, {Looks, Count}, Seen),
+    {More, Counted, Paused}.
 
 %% Drops the looks that tell nothing of this and later messages, except the last of them.
 over(Number, [_, {UpTo, _, _} = Next | Looks], Count) when UpTo < Number ->

@@ -11,21 +11,19 @@
 %% and when not. A process in a collection does not answer, so the question is recorded too. The
 %% asking process waits too, and another one goes on looking.
 %%
-%% A wait that begins and ends between two looks is not seen: each window tells the longest distance
-%% between looks.
+%% A wait that begins and ends between two looks is not seen: beside each delay the hook counts how
+%% long ago the queue was seen without the message.
 %%
 %% Another process asks those in a long callback whether they are in a dirty scheduler: there the
 %% runtime counts a wait for the system as running. Only this process waits for their answers.
 
 -export([start/1, stop/1, beats/1, looks/2, asks/1]).
--export([took_ns/1, apart_ns/2]).
+-export([took_ns/1]).
 
 %% Numbers in `control` of the hooks.
 -define(TOOK, 3).
--define(LAST, 4).
--define(APART, 5).
--define(DUE, 6).
--define(TURN, 7).
+-define(DUE, 4).
+-define(TURN, 5).
 -define(TICK_NS, 1_000_000_000).
 %% Hooks end this long after this process.
 -define(DEADLINE_NS, 5_000_000_000).
@@ -54,10 +52,6 @@ stop(Heart) ->
 
 -spec took_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).
-
--spec apart_ns(restart | go_on, dyno_agent_server_hook:shared()) -> non_neg_integer().
-apart_ns(go_on, #{control := Control}) -> atomics:get(Control, ?APART);
-apart_ns(restart, #{control := Control}) -> atomics:exchange(Control, ?APART, 0).
 
 -spec beats(dyno_agent_server_hook:shared()) -> no_return().
 beats(Shared) ->
@@ -100,7 +94,6 @@ looks(Turn, AgainNs, Before, #{control := Control} = Shared) ->
             true -> {dyno_agent_server_names:hooked(Shared), Begun + ?TICK_NS};
             false -> {Before, AgainNs}
         end,
-    ok = apart(atomics:exchange(Control, ?LAST, since_clock(Shared)), Shared),
     lists:foreach(fun(One) -> look(One, Shared) end, Hooked),
     %% If this looker had to wait, another one may have its turn by now.
     case atomics:get(Control, ?TURN) of
@@ -113,15 +106,6 @@ looks(Turn, AgainNs, Before, #{control := Control} = Shared) ->
             looks(Turn, Next, Hooked, Shared);
         _Later ->
             ok
-    end.
-
-apart(0, _Shared) ->
-    ok;
-apart(Last, #{control := Control} = Shared) ->
-    Ns = since_clock(Shared) - Last,
-    case atomics:get(Control, ?APART) of
-        Most when Ns > Most -> atomics:put(Control, ?APART, Ns);
-        _ -> ok
     end.
 
 look({Pid, Counters}, #{clock := Clock} = Shared) ->

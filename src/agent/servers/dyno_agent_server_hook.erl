@@ -31,7 +31,7 @@
 -export([buckets/2]).
 -export_type([shared/0, name/0]).
 
--import(dyno_agent_server_names, [kind/1]).
+-import(dyno_agent_server_names, [kind/1, in_state/2, done/2]).
 
 -doc """
 The state shared by all hooks. `clock`: the origin of times, in nanoseconds. `control`: an atomics;
@@ -100,6 +100,7 @@ asking and asked stage. `each`: the process that gets single calls.
 %% Up to ?MOST are callbacks with kinds of messages, up to ?REST callbacks without.
 -define(MOST, 20).
 -define(REST, 26).
+-define(MOST_DELAY, 27).
 -define(QUEUE, 28).
 -define(DELAY, 29).
 -define(BATCH, 30).
@@ -131,10 +132,16 @@ asking and asked stage. `each`: the process that gets single calls.
 id() -> {?MODULE, hook}.
 
 -doc "Queue lengths, message delays, events per GenStage message, or times from demand to events.".
--spec buckets(queue | delay | batch | answer, dyno_agent_server_counters:values()) ->
+-spec buckets(queue | delay | most_delay | batch | answer, dyno_agent_server_counters:values()) ->
     [{Index :: non_neg_integer(), Count :: pos_integer()}].
 buckets(What, #{series := Series}) ->
-    Ids = #{queue => ?QUEUE, delay => ?DELAY, batch => ?BATCH, answer => ?ANSWER},
+    Ids = #{
+        queue => ?QUEUE,
+        delay => ?DELAY,
+        most_delay => ?MOST_DELAY,
+        batch => ?BATCH,
+        answer => ?ANSWER
+    },
     maps:get(map_get(What, Ids), Series, []).
 
 -doc """
@@ -315,11 +322,12 @@ since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) w
     #hot{hook = #hook{counters = Counters, clock = Clock, delay = Delay}} = Hot,
     {Asked, Looks} = dyno_agent_server_counters:seen_idle(Counters, Ended - Clock),
     Seen = [{At + Clock, Queue} || {At, Queue} <- Looks],
+    Known = dyno_agent_server_delay:stood(Received, [Look || {_, 0} = Look <- Seen], Delay),
     %% If messages were seen waiting, or the process gave no answer, the process was not waiting for
     %% messages.
     case [waits || {_, Queue} <- Seen, Queue > 0] of
         [] when Asked =:= none; Now - Clock - Asked < ?ANSWER_NS ->
-            {before(Left, Hot), dyno_agent_server_delay:woken({Received, Now, Left}, Delay)};
+            {before(Left, Hot), dyno_agent_server_delay:woken({Received, Now, Left}, Known)};
         _ ->
             {Now, dyno_agent_server_delay:stood(Received, Seen, Delay)}
     end;
@@ -342,7 +350,9 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
             ),
             Count = Weight * (Rarity + 1),
             Scaled = dyno_agent_server_counters:scaled(Left),
-            Counted = record(?DELAY, Ns, Count, record(?QUEUE, Scaled, Count, Hook)),
+            MostNs = dyno_agent_server_delay:most({Received, Now}, {Ns, ErrorNs}, Known),
+            Bounded = record(?MOST_DELAY, MostNs, Count, record(?QUEUE, Scaled, Count, Hook)),
+            Counted = record(?DELAY, Ns, Count, Bounded),
             ok = dyno_agent_server_counters:add(Counters, delay_error, Count * ErrorNs),
             {Distance, Flood} = flood(Now, Hot),
             {Rarer, Rest} = rarity(Now - Looked, Rarity, Credit),
@@ -438,15 +448,6 @@ since_last(Callback, Kind, #hot{ended = Ended, hook = Hook} = Hot) ->
     Hot#hot{ended = Now, hook = Counted}.
 
 %% Names
-
-in_state(State, {Type, _}) -> {kind(State), Type};
-in_state(State, Type) -> {kind(State), Type}.
-
-%% A postponed event comes again, and is a message once.
-done(postpone, {State, call}) -> {State, 'call (postponed)'};
-done(postpone, {State, cast}) -> {State, 'cast (postponed)'};
-done(postpone, {State, info}) -> {State, 'info (postponed)'};
-done(_Done, Callback) -> Callback.
 
 series(Callback, Kind, #hook{names = Names} = Hook) ->
     case Names of

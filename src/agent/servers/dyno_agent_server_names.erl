@@ -7,18 +7,8 @@
 %% the processes with a hook. The table outlives the instrument: its heir, which runs none of the
 %% agent's code, then removes the hooks, also of processes that receive no message for long.
 
--export([
-    new/0,
-    kind/1,
-    names/2,
-    name/2, name/3,
-    tell/2,
-    peers/2,
-    hooks/3,
-    hooked/1,
-    forget/2,
-    unhook_all/1
-]).
+-export([new/0, kind/1, in_state/2, done/2]).
+-export([names/2, name/2, name/3, tell/2, peers/2, hooks/3, hooked/1, forget/2, unhook_all/1]).
 
 -define(UNHOOK, """
 Ref = monitor(process, Owner),
@@ -50,6 +40,17 @@ kind(List) when is_list(List) -> '(list)';
 kind(Binary) when is_binary(Binary) -> '(binary)';
 kind(Number) when is_number(Number) -> '(number)';
 kind(_Other) -> '(other)'.
+
+-spec in_state(State :: term(), Type :: term()) -> {atom(), atom()}.
+in_state(State, {Type, _}) -> {kind(State), Type};
+in_state(State, Type) -> {kind(State), Type}.
+
+-doc "A postponed event comes again, and is a message once.".
+-spec done(consume | postpone, {atom(), atom()}) -> {atom(), atom()}.
+done(postpone, {State, call}) -> {State, 'call (postponed)'};
+done(postpone, {State, cast}) -> {State, 'cast (postponed)'};
+done(postpone, {State, info}) -> {State, 'info (postponed)'};
+done(_Done, Callback) -> Callback.
 
 -spec names(pid(), dyno_agent_server_hook:shared()) ->
     #{dyno_agent_server_counters:series() => dyno_agent_server_hook:name()}.

@@ -63,6 +63,7 @@
     times := #{binary() => {non_neg_integer(), CpuNs :: non_neg_integer(), Words :: integer()}},
     running := dyno_agent_servers:running() | none,
     stage := dyno_agent_servers:stage() | none,
+    manager := dyno_agent_server_managers:busy() | {undefined, 0},
     atom() => term()
 }.
 
@@ -189,9 +190,16 @@ ended(How, Reason, UnderWay, Process) ->
 
 printed(noproc) ->
     ~"it had ended before dyno could ask why";
+%% An exception of Elixir's.
+printed({#{'__exception__' := true, '__struct__' := Module, message := <<Message/binary>>}, _}) ->
+    text("~ts: ~ts", [dyno_agent_name:module(Module), Message]);
 printed(Reason) ->
-    Text = io_lib:format("~0tP", [Reason, 12], [{chars_limit, 120}]),
-    <<_/binary>> = unicode:characters_to_binary(Text).
+    dyno_agent_name:in_elixir(text("~0tP", [Reason, 12])).
+
+text(Format, Arguments) ->
+    <<_/binary>> = unicode:characters_to_binary(
+        io_lib:format(Format, Arguments, [{chars_limit, 120}])
+    ).
 
 -spec is_ended(t()) -> boolean().
 is_ended(#{state := State}) -> State =/= alive.
@@ -258,6 +266,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         queue_low => lists:min([Before, Now | [Min || #{min := Min} <- [Queue]]]),
         queue => Queue,
         delay => Delay,
+        delay_high => delay_high(Delay, Values),
         delay_method => Method,
         delay_unknown => Unknown,
         wall_ns => WallNs,
@@ -314,6 +323,8 @@ wall_ns(_By, _Callbacks) ->
 
 %% The busy time, and the time it is a part of. If the runtime timed the whole life, and the hook a
 %% small part, the processor time is a lower bound.
+busy(_By, _WallNs, #{server := #{behaviour := gen_event}}, #{manager := Busy}) ->
+    Busy;
 busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
     HookNs = ns(map_get(hook_time, Process), Measured),
     LifeNs = life_ns(Process, Measured),
@@ -378,6 +389,11 @@ delay(_Server, #{delay_error := ErrorNs} = Values) ->
         Histogram ->
             {Histogram, 0, Method}
     end.
+
+delay_high(none, _Values) ->
+    none;
+delay_high(_Known, Values) ->
+    dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(most_delay, Values)).
 
 sum_of(Position, Times) -> sum_of(Position, Times, undefined).
 

@@ -17,7 +17,8 @@
     now := integer(),
     probes := probes(),
     outstanding := #{pid() => integer()},
-    discarded := #{pid() => non_neg_integer()} | unknown
+    discarded := #{pid() => non_neg_integer()} | unknown,
+    managers := #{pid() => dyno_agent_server_managers:busy()}
 }.
 
 -doc """
@@ -42,7 +43,7 @@ The additional time of a callback: with the hook, with a close look, and timed b
 
 -doc "The servers' part of the window; `restart` resets it.".
 -spec make(restart | go_on, context(), dyno_agent_server_set:t()) -> part().
-make(How, #{shared := Shared, times := Times} = Context, Set) ->
+make(How, #{shared := Shared, times := Times, managers := Managers} = Context, Set) ->
     Read = [
         {Pid, One, dyno_agent_server_counters:read(How, Counters)}
      || {Pid, #{counters := Counters} = One} <- dyno_agent_server_set:to_list(Set)
@@ -57,7 +58,8 @@ make(How, #{shared := Shared, times := Times} = Context, Set) ->
                 names => dyno_agent_server_names:names(Pid, Shared),
                 times := maps:get(Pid, Times, #{}),
                 running => dyno_agent_server_set:running(Pid, Set),
-                stage => maps:get(Pid, Stages, none)
+                stage => maps:get(Pid, Stages, none),
+                manager => maps:get(Pid, Managers, {undefined, 0})
             }
         ]
     ],

@@ -61,8 +61,6 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     %% measuring took, this process included.
     probe_ns := non_neg_integer(),
     cost := float(),
-    %% The longest time between two looks at idle processes; 0 if there were none.
-    looks_apart_ns := non_neg_integer(),
     %% Of all gen_servers of the node.
     rate := #{call | cast | info | continue => non_neg_integer()},
     servers := [server()],
@@ -95,7 +93,9 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     queue := dyno_agent_server_counters:histogram(),
     %% The delay of messages behind others; messages that found the server idle are 0.
     %% `delay_unknown`: the messages counted as 0 because their delay is unknown.
+    %% `delay_high`: their upper bounds.
     delay := dyno_agent_server_counters:histogram(),
+    delay_high := dyno_agent_server_counters:histogram(),
     delay_unknown := non_neg_integer(),
     delay_method := binary(),
     wall_ns := non_neg_integer() | undefined,
@@ -171,6 +171,7 @@ measured.
     set := dyno_agent_server_set:t(),
     times := dyno_agent_server_breakpoints:t(),
     life := dyno_agent_server_life:t(),
+    managers := dyno_agent_server_managers:t(),
     level := dyno_agent_server_level:t(),
     probes := dyno_agent_server_window:probes(),
     each := #{
@@ -246,7 +247,7 @@ init(#{servers := Selectors} = Config) ->
     Asked = maps:get(level, Config, auto),
     Shared = #{
         clock => now_ns() - 1,
-        control => atomics:new(7, [{signed, true}]),
+        control => atomics:new(5, [{signed, true}]),
         names => dyno_agent_server_names:new(),
         asked => atomics:new(1024, [{signed, true}]),
         each =>
@@ -279,6 +280,7 @@ init(#{servers := Selectors} = Config) ->
         set => dyno_agent_server_set:new(Selectors, maps:get(most, Config, ?MOST), Shared, Flag),
         times => Zero,
         life => dyno_agent_server_life:open(),
+        managers => dyno_agent_server_managers:open(),
         level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
         probes => Probes,
         each => #{
@@ -377,6 +379,10 @@ handle_info({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = S
     {noreply, State#{each := Each#{left := max(0, Left - 1)}}};
 handle_info({'EXIT', _From, Reason}, State) ->
     {stop, Reason, State};
+handle_info({trace_ts, _, How, _, _} = Event, #{managers := Managers} = State) when
+    How =:= in; How =:= out
+->
+    {noreply, State#{managers := dyno_agent_server_managers:event(Event, Managers)}};
 handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_ts ->
     case dyno_agent_server_life:event(Event, Before) of
         {begins, Birth, Life} ->
@@ -398,12 +404,17 @@ terminate(_Reason, #{shared := #{control := Control} = Shared, heart := Heart} =
     ok = atomics:put(Control, 1, -1),
     ok = dyno_agent_server_breakpoints:close(Times),
     ok = dyno_agent_server_life:close(Life),
+    ok = dyno_agent_server_managers:close(map_get(managers, State)),
     dyno_agent_server_names:unhook_all(Shared).
 
 %% Each second
 
-tick(#{life := Life, ticks := Ticks} = State) ->
-    Ticked = State#{life := dyno_agent_server_life:tick(Life), ticks := Ticks + 1},
+tick(#{life := Life, managers := Managers, ticks := Ticks} = State) ->
+    Ticked = State#{
+        life := dyno_agent_server_life:tick(Life),
+        managers := dyno_agent_server_managers:tick(Managers),
+        ticks := Ticks + 1
+    },
     Scanned = scan_due(unhooked, Ticked),
     ok = ask_for_handlers(Scanned),
     #{set := Set} = Levelled = refilled(levelled(with_stages(Scanned))),
@@ -418,10 +429,12 @@ scan(#{set := Set} = State) -> adjusted(all, dyno_agent_server_set:scan(Set), St
 scan_due(Queues, #{set := Set} = State) ->
     adjusted(Queues, dyno_agent_server_set:scan_due(Set), State).
 
-adjusted(Queues, Set, #{level := Level, times := Times} = State) ->
+adjusted(Queues, Set, #{level := Level, times := Times, managers := Managers} = State) ->
     Now = dyno_agent_server_level:level(Level),
     Scanned = dyno_agent_server_set:sample_queues(Queues, Set),
+    Timed = [Pid || Now =/= rate, Pid <- dyno_agent_server_set:managers(Scanned)],
     State#{
+        managers := dyno_agent_server_managers:follow(Timed, Managers),
         times := dyno_agent_server_breakpoints:births(
             dyno_agent_server_set:births(Now, Set), Times
         ),
@@ -501,6 +514,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
     #{set := Set, times := Times, life := Was, schedulers := Before} = State,
     {Discarded, Life} = dyno_agent_server_life:discarded(How, Was),
     Begun = now_ns(),
+    {Busy, Managers} = dyno_agent_server_managers:busy(How, Begun, map_get(managers, State)),
     #{begun := HasBegun} = State,
     Flagged =
         HasBegun orelse dyno_agent_server_set:is_flagged(Set) orelse
@@ -521,6 +535,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
                 times => TimesOf,
                 level => Now,
                 discarded => Discarded,
+                managers => Busy,
                 elapsed_ns => Begun - Started,
                 now => Begun
             },
@@ -543,7 +558,6 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         stepped_down => dyno_agent_server_level:why(Level),
         probe_ns => probe_ns(Now, Probes, {ProbedNs, Servers}),
         cost => (ProbedNs + Own) / Duration,
-        looks_apart_ns => dyno_agent_server_heart:apart_ns(How, map_get(shared, State)),
         rate => Rate,
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),
@@ -554,6 +568,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         times := Taken,
         begun := false,
         life := Life,
+        managers := Managers,
         outstanding := Outstanding,
         silent := Silent,
         unknown := Unknown

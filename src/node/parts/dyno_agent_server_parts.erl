@@ -21,11 +21,15 @@
     HighNs :: non_neg_integer() | undefined
 }.
 
+-type delays() :: none | #{buckets := [{non_neg_integer(), pos_integer()}], _ => _}.
+
 -define(MOST_HISTOGRAMS, 50).
 %% If counted for less of its life, a server is known in part.
 -define(WHOLE, 0.99).
 %% Below this, waking a process may be more than a tenth.
 -define(LEAST_NS, 500_000).
+%% A delay is unknown if its upper bound is more than twice the lower one and a look's distance.
+-define(LOOK_NS, 10_000_000).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
@@ -98,7 +102,7 @@ at_least(Name, Kind, Key, If) ->
 some([]) -> none;
 some(Rows) -> Rows.
 
-servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := ApartNs}) ->
+servers(#{servers := Servers, duration_ns := DurationNs}) ->
     [
         #{
             name => Name,
@@ -107,7 +111,7 @@ servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := Apart
             in_part => lists:any(fun is_in_part/1, Of),
             untimed => lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
             served => sum(served, Of),
-            busy => share([Ns || #{wall_ns := Ns} <- Of, is_integer(Ns)], DurationNs),
+            busy => share(lists:flatmap(fun in_callbacks/1, Of), DurationNs),
             cpu_ns => known_cpu(Of),
             cpu_high => high_cpu(Of),
             delay_p50 => waited(0.5, Waited),
@@ -120,11 +124,15 @@ servers(#{servers := Servers, duration_ns := DurationNs, looks_apart_ns := Apart
         Waited <- [
             #{
                 delay => #{buckets => merged([H || #{delay := H} <- Of])},
-                delay_unknown => sum(delay_unknown, Of),
-                looks_apart_ns => ApartNs
+                delay_high => #{buckets => merged([H || #{delay_high := H} <- Of])}
             }
         ]
     ].
+
+in_callbacks(#{wall_ns := Ns}) when is_integer(Ns) -> [Ns];
+%% Single callbacks of an event manager are not timed.
+in_callbacks(#{busy_ns := Ns, module := gen_event}) when is_integer(Ns) -> [Ns];
+in_callbacks(_Unknown) -> [].
 
 %% A call in a dirty scheduler may wait for the system.
 known_cpu(Of) ->
@@ -163,30 +171,17 @@ waited_columns(Name, Title, Key, Properties) ->
     ].
 
 -doc """
-The delay that this share of the messages did not exceed. Waking a process does not count, nor does
-a pause shorter than the time between two looks from outside. If delays of messages are unknown,
-only the lower bound is known.
+The delay that this share of the messages did not exceed, and its bounds. Waking a process does not
+count. The delay is unknown if the bounds are too far apart, as with few looks at the queue.
 """.
--spec waited(float(), #{
-    delay := none | #{buckets := [{non_neg_integer(), pos_integer()}], _ => _},
-    delay_unknown := non_neg_integer(),
-    looks_apart_ns := non_neg_integer(),
-    _ => _
-}) ->
-    waited().
+-spec waited(float(), #{delay := delays(), delay_high := delays(), _ => _}) -> waited().
 waited(_Share, #{delay := Delay}) when Delay =:= none; map_get(buckets, Delay) =:= [] ->
     {undefined, undefined, undefined};
-waited(Share, #{delay := Delay, delay_unknown := Unknown, looks_apart_ns := ApartNs}) ->
-    #{buckets := Buckets} = Delay,
-    LowNs = quantile(Share, Buckets),
-    Ns =
-        case LowNs >= ?LEAST_NS of
-            true -> LowNs;
-            false -> undefined
-        end,
-    case Unknown > 0 orelse ApartNs =:= 0 of
-        true -> {Ns, LowNs, undefined};
-        false -> {Ns, LowNs, LowNs + ApartNs}
+waited(Share, #{delay := #{buckets := Least}, delay_high := #{buckets := Most}}) ->
+    {LowNs, HighNs} = {quantile(Share, Least), quantile(Share, Most)},
+    case LowNs >= ?LEAST_NS andalso HighNs =< 2 * LowNs + ?LOOK_NS of
+        true -> {LowNs, LowNs, HighNs};
+        false -> {undefined, LowNs, HighNs}
     end.
 
 %% A server that was busy when dyno came had no hook yet; its calls were counted by turns.

@@ -101,7 +101,6 @@ document(Window) ->
 window(CountedNs) ->
     #{
         duration_ns => ?SECOND,
-        looks_apart_ns => 0,
         unselected => 0,
         stepped_down => none,
         asked => auto,
@@ -137,6 +136,7 @@ server(CountedNs) ->
         busy_of_ns => 0,
         life_ns => ?SECOND,
         delay => none,
+        delay_high => none,
         delay_unknown => 0,
         dirty => 0,
         queue_max => 1
