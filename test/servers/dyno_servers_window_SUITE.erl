@@ -186,6 +186,10 @@ waiting_that_is_not_known_is_not_said(_Config) ->
     ?assertEqual({{100, 100, 150}, ~"exact"}, Said(Sum([10_000_000], 0))),
     %% What it takes to be woken is not seen, and neither is a short collection.
     ?assertEqual({{false, 0, 50}, ~"exact"}, Said(Sum([20_000], 0))),
+    %% A message that was missed may have waited for any time.
+    ?assertEqual(
+        {{false, 100, false}, ~"exact"}, Said((Sum([10_000_000, 10_000_000], 0))#{missed := 1})
+    ),
     ?assertMatch({{false, 0, 50}, <<"at least: ", _/binary>>}, Said(Sum([0], 1))),
     All = dyno_servers_window:add(later, Sum([20_000, 10_000_000], 0), Sum([0], 1)),
     ?assertEqual(

@@ -124,7 +124,8 @@ servers(#{servers := Servers, duration_ns := DurationNs}) ->
         Waited <- [
             #{
                 delay => #{buckets => merged([H || #{delay := H} <- Of])},
-                delay_high => #{buckets => merged([H || #{delay_high := H} <- Of])}
+                delay_high => #{buckets => merged([H || #{delay_high := H} <- Of])},
+                missed => sum(missed, Of)
             }
         ]
     ].
@@ -172,17 +173,30 @@ waited_columns(Name, Title, Key, Properties) ->
 
 -doc """
 The delay that this share of the messages did not exceed, and its bounds. Waking a process does not
-count. The delay is unknown if the bounds are too far apart, as with few looks at the queue.
+count. The delay is unknown if the bounds are too far apart, as with few looks at the queue. A
+message that was missed may have waited for any time.
 """.
--spec waited(float(), #{delay := delays(), delay_high := delays(), _ => _}) -> waited().
+-spec waited(float(), #{
+    delay := delays(), delay_high := delays(), missed := non_neg_integer(), _ => _
+}) -> waited().
 waited(_Share, #{delay := Delay}) when Delay =:= none; map_get(buckets, Delay) =:= [] ->
     {undefined, undefined, undefined};
-waited(Share, #{delay := #{buckets := Least}, delay_high := #{buckets := Most}}) ->
-    {LowNs, HighNs} = {quantile(Share, Least), quantile(Share, Most)},
-    case LowNs >= ?LEAST_NS andalso HighNs =< 2 * LowNs + ?LOOK_NS of
-        true -> {LowNs, LowNs, HighNs};
-        false -> {undefined, LowNs, HighNs}
+waited(Share, #{delay := #{buckets := Least}, delay_high := Most, missed := Missed}) ->
+    Seen = sum_of(Least),
+    Rank = max(1, ceil(Share * (Seen + Missed))),
+    LowNs = value(max(1, Rank - Missed), Least),
+    case most(Rank, Seen, Most) of
+        HighNs when is_integer(HighNs), LowNs >= ?LEAST_NS, HighNs =< 2 * LowNs + ?LOOK_NS ->
+            {LowNs, LowNs, HighNs};
+        HighNs ->
+            {undefined, LowNs, HighNs}
     end.
+
+%% A message may have been counted between the readings of the two histograms.
+most(Rank, Seen, #{buckets := [_ | _] = Most}) when Rank =< Seen ->
+    value(min(Rank, sum_of(Most)), Most);
+most(_Rank, _Seen, _Missed) ->
+    undefined.
 
 %% A server that was busy when dyno came had no hook yet; its calls were counted by turns.
 is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
@@ -240,7 +254,11 @@ merged(Histograms) ->
 quantile(_Share, []) ->
     undefined;
 quantile(Share, Buckets) ->
-    Rank = max(1, ceil(Share * lists:sum([Count || {_, Count} <- Buckets]))),
+    value(max(1, ceil(Share * sum_of(Buckets))), Buckets).
+
+sum_of(Buckets) -> lists:sum([Count || {_, Count} <- Buckets]).
+
+value(Rank, Buckets) ->
     {Low, High} = dyno_agent_server_counters:bounds(at(Rank, Buckets)),
     (Low + High - 1) div 2.
 
