@@ -7,7 +7,9 @@
 
 -export([describe/0, argument/1, measure/2]).
 
--define(CONDITIONS, ["slower > 5%", "slower > 10%", "slower > 50%", "memory > 5%"]).
+-define(CONDITIONS, [
+    "slower > 5%", "slower > 10%", "slower > 50%", "reductions > 10%", "memory > 5%"
+]).
 %% What an answer sorts where it is slower: it then takes about three times as long.
 -define(LENGTH, 1000).
 
@@ -56,7 +58,7 @@ counts(quick) -> #{same => 1, slower => 1, duration_ms => 100}.
 
 say(Text, Which, Results) ->
     Count = fun(Result) -> length([x || R <- Results, R =:= Result]) end,
-    bench_program:say("~-13s code ~-8s: ~b FAIL, ~b UNKNOWN, ~b PASS", [
+    bench_program:say("~-16s code ~-8s: ~b FAIL, ~b UNKNOWN, ~b PASS", [
         Text, Which, Count(fail), Count(unknown), Count(pass)
     ]).
 

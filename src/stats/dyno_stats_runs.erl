@@ -24,7 +24,7 @@ freedom, because a shared variance is not robust there. Values are compared by l
 ```
 """.
 
--export([error_of/1, ratio/3, paired/3]).
+-export([error_of/1, ratio/3, paired/3, needed/3]).
 -export_type([run/0, error/0]).
 
 -doc "The squared relative standard error of a run's value, and its degrees of freedom.".
@@ -32,6 +32,9 @@ freedom, because a shared variance is not robust there. Values are compared by l
 
 -type run() :: {Value :: number(), error()}.
 
+%% Each end of an interval holds at 95 %.
+-define(LEVEL, 0.9).
+-define(MOST_RUNS, 100).
 %% Fewer blocks give no error.
 -define(LEAST_BLOCKS, 4).
 
@@ -95,6 +98,29 @@ paired(As, Bs, Level) when length(As) =:= length(Bs) ->
     end;
 paired(As, Bs, Level) ->
     ratio(As, Bs, Level).
+
+-doc """
+The runs a side for an interval that reaches at most `Want` to each side, if `Count` runs gave one
+that reaches `Half` (logarithms), and further ones vary as much. `none` if more than 100.
+
+```erlang
+1> dyno_stats_runs:needed(3, 0.2, 0.05).
+30
+```
+""".
+-spec needed(Count :: pos_integer(), Half :: float(), Want :: float()) ->
+    pos_integer() | none.
+needed(Count, Half, Want) when Count >= 2, Want > 0 ->
+    Reach = fun(N) ->
+        dyno_stats_welch:t_quantile((1 + ?LEVEL) / 2, 2 * N - 2) / math:sqrt(N)
+    end,
+    Most = Want * Reach(Count),
+    case lists:dropwhile(fun(N) -> Half * Reach(N) > Most end, lists:seq(Count, ?MOST_RUNS)) of
+        [Least | _] -> Least;
+        [] -> none
+    end;
+needed(_Count, _Half, _Want) ->
+    none.
 
 squares(Runs) ->
     Logs = [math:log(Value) || {Value, _} <- Runs],

@@ -30,7 +30,7 @@ higher
 ```
 """.
 
--export([threshold/0, verdict/2, ratio/2]).
+-export([threshold/0, exact/0, verdict/2, ratio/2]).
 
 -doc """
 * `lower`, `higher`: differs by more than the threshold.
@@ -47,6 +47,10 @@ differ by as much.
 """.
 -spec threshold() -> float().
 threshold() -> 0.03.
+
+-doc "The same for counts of work, such as reductions, which do not depend on the machine.".
+-spec exact() -> float().
+exact() -> 0.001.
 
 -doc "The verdict on a difference; `Threshold` is in the difference's unit, 0 or more.".
 -spec verdict({Low :: number(), High :: number()}, Threshold :: number()) -> verdict().

@@ -74,6 +74,7 @@ doctests(_) ->
         dyno_stats,
         dyno_stats_distribution,
         dyno_stats_interval,
+        dyno_stats_runs,
         dyno_stats_sequence,
         dyno_stats_verdict,
         dyno_stats_growth

@@ -68,13 +68,14 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
     ratio := float() | undefined,
     low := float() | undefined,
     high := float() | undefined,
+    %% The runs of the side that has fewer.
+    runs => pos_integer(),
     verdict := verdict()
 }.
 
 -doc "One run a side gives no verdict; new and gone items need none.".
 -type verdict() :: slower | faster | more | less | same | undecided | one_run | new | gone.
 
--define(EXACT, 0.001).
 -define(LEVEL, (dyno_stats_interval:level())).
 %% Words and reductions depend on these.
 -define(DECISIVE_OF_EXACT, [~"otp", ~"jit"]).
@@ -230,7 +231,7 @@ interval(_, Olds, News) ->
 verdict(Kind, _, {Old, New}, _, _, _) when Old == 0, New > 0, Kind =/= time -> more;
 verdict(_, _, {Old, New}, _, _, _) when Old == New, Old == 0 -> same;
 verdict(exact, Better, Values, _, _, _) ->
-    in_words(dyno_stats_verdict:ratio(point(Values), ?EXACT), exact, Better);
+    in_words(dyno_stats_verdict:ratio(point(Values), dyno_stats_verdict:exact()), exact, Better);
 verdict(_, _, {Old, New}, _, _, _) when Old =< 0; New =< 0 -> zero(Old, New);
 verdict(Kind, Better, _, _, {Low, _} = Interval, Threshold) when Low =/= undefined ->
     in_words(

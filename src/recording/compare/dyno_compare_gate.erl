@@ -154,9 +154,10 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
     {Value, Result, Text} =
         case {Failing, Open, Asked} of
             {[Worst | More], _, _} ->
-                {by(Worst), fail, [sentence(Worst), others(More)]};
+                {by(Worst), fail, [sentence(Worst), others(More), work(fail, Worst, Changes)]};
             {[], [Worst | More], _} ->
-                {undefined, unknown, [doubt(Condition, Worst), others(More)]};
+                Doubt = [doubt(Condition, Worst), others(More), work(unknown, Worst, Changes)],
+                {undefined, unknown, [Doubt, longer(Condition, Open)]};
             {[], [], []} ->
                 {undefined, unknown, ["there is nothing to compare in the recordings"]};
             {[], [], _} ->
@@ -259,16 +260,11 @@ doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
         "more in both recordings; measure both with --repeat 5"
     ];
 doubt(_Condition, #{low := undefined, of_each := round} = Change) ->
-    [sentence(Change), ", in too few rounds for a verdict; measure longer (--for)"];
+    [sentence(Change), ", in too few rounds for a verdict"];
 doubt(_Condition, #{low := undefined} = Change) ->
-    [sentence(Change), ", which is not decided; measure both with more repetitions (--repeat)"];
-doubt(Condition, #{of_each := Of} = Change) ->
+    [sentence(Change), ", which is not decided"];
+doubt(Condition, Change) ->
     {ok, Seen} = seen(Condition, Change),
-    More =
-        case Of of
-            round -> "measure longer (--for)";
-            run -> "measure both with more repetitions (--repeat)"
-        end,
     [
         sentence(Change),
         ", and may be ",
@@ -276,10 +272,57 @@ doubt(Condition, #{of_each := Of} = Change) ->
         worse(Condition),
         ": only a difference of ",
         share(Seen),
-        " could have been seen; ",
-        More,
-        ", or allow more"
+        " could have been seen"
     ].
+
+longer(_Condition, [#{verdict := one_run} | _]) ->
+    "";
+longer(_Condition, [#{of_each := round} | _]) ->
+    "; measure longer (--for), or allow more";
+longer(_Condition, [#{low := undefined} | _]) ->
+    "; measure both with more repetitions (--repeat)";
+longer(Condition, Open) ->
+    "; " ++
+        case lists:max([needed(Condition, Change) || #{runs := _} = Change <- Open]) of
+            none ->
+                "100 repetitions would not decide, as much as the runs vary here; measure longer "
+                "runs (--for), or allow more";
+            Needed ->
+                "measure both with --repeat " ++ integer_to_list(Needed) ++ ", or allow more"
+        end.
+
+%% The repetitions that would, in most cases, pass unchanged code, or judge a change as large as
+%% estimated.
+needed(#{share := Share} = Condition, #{low := Low, high := High, runs := Runs} = Change) ->
+    Threshold = dyno_stats_verdict:threshold(),
+    Limit = math:log(1 + max(Share, Threshold)),
+    Half = math:log(High / Low) / 2,
+    Distance =
+        case math:log(reach(Condition, Change)) - Half of
+            Estimate when Estimate > Limit -> Estimate - math:log(1 + Threshold);
+            _ -> Limit
+        end,
+    dyno_stats_runs:needed(Runs, Half, Distance / 2).
+
+%% Reductions do not depend on the machine, but leave out waiting and most of native code.
+work(Result, #{kind := time, of_each := run, item := Item}, Changes) ->
+    Metric = dyno_compare_metrics:work(),
+    case [C || #{item := I, metric := M} = C <- Changes, I =:= Item, M =:= Metric] of
+        [#{verdict := same}] ->
+            [
+                "; an operation takes as many reductions as before",
+                [
+                    ": the machine may be slower, or operations wait or call native code longer"
+                 || Result =:= fail
+                ]
+            ];
+        [#{verdict := Verdict, ratio := Ratio}] when Verdict =:= more; Verdict =:= less ->
+            ["; an operation takes ", dyno_unit:format(Ratio, ~"1"), " times the reductions"];
+        _ ->
+            ""
+    end;
+work(_Result, _Change, _Changes) ->
+    "".
 
 worse(#{subject := Subject}) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
     [" ", Subject];

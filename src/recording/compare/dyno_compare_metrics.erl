@@ -8,7 +8,7 @@
 %% repetition. Both: names in conditions, which may be thresholds' names or table cells of columns
 %% with a better direction. Other commands: metrics of runs and such cells. Pure.
 
--export([metrics/2, change/4, code/3, functions/1, memory/0, nearest/2, is_asked/1]).
+-export([metrics/2, change/4, code/3, functions/1, memory/0, work/0, nearest/2, is_asked/1]).
 -export_type([metric/0, names/0]).
 
 -type metric() :: #{
@@ -55,6 +55,7 @@
     {~"errors.rate", amount, lower}
 ]).
 
+-define(WORK, ~"reductions").
 -define(MEMORY, ~"vm.memory.total.max").
 -define(OF_NODES, [
     ?MEMORY, ~"vm.memory.processes.max", ~"vm.memory.binary.max", ~"os.vm.rss.max"
@@ -72,7 +73,7 @@ metrics(#{~"command" := Command} = Document, Names) when
             with_errors(Metric#{kind := Kind, better := Better}, Runs)
          || {Name, Kind, Better} <- ?OF_TESTS,
             Metric <- named(Name, Place, Runs)
-        ] ++ lists:append([named(Name, Place, Runs) || Name <- ?OF_NODES]) ++
+        ] ++ work(Place, Runs) ++ lists:append([named(Name, Place, Runs) || Name <- ?OF_NODES]) ++
             functions(Place, Runs)
      || {Place, Runs} <- places(Document)
     ]) ++ by_name((Names -- [Name || {Name, _, _} <- ?OF_TESTS]) -- ?OF_NODES, Document);
@@ -99,6 +100,32 @@ error_of(Name, Run) ->
         _ ->
             none
     end.
+
+%% The reductions of an operation: of the processes that called the measured functions, if all were
+%% followed in each run.
+work(Place, Runs) ->
+    Values = [per_operation(Run) || Run <- Runs],
+    [metric(Place, ?WORK, ~"1", amount, Values) || lists:all(fun is_float/1, Values)].
+
+per_operation(Run) ->
+    Cut = [N || #{~"truncated" := N} <- dyno_recording:tables(Run, ~"processes"), N > 0],
+    Rows = dyno_recording:rows(Run, ~"processes"),
+    Followed = [
+        R
+     || #{~"discovered" := N, ~"sampled" := N, ~"reductions" := R} <- Rows, is_integer(R)
+    ],
+    case dyno_recording:metric(Run, ~"operations.count") of
+        {ok, #{~"value" := Count}} when
+            Count > 0, Cut =:= [], Rows =/= [], length(Followed) =:= length(Rows)
+        ->
+            lists:sum(Followed) / Count;
+        _ ->
+            undefined
+    end.
+
+-doc "The metric of a test's work for each operation.".
+-spec work() -> binary().
+work() -> ?WORK.
 
 -doc "Whether few runs can judge the metric, so that conditions on all times ask it.".
 -spec is_asked(#{of_each := round | run, metric := binary(), _ => _}) -> boolean().

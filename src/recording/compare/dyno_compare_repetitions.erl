@@ -57,14 +57,22 @@ change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {
     {Ratio, Verdict} =
         case interval(How, Metric, NewMetric, Level) of
             {ok, #{ratio := R, low := Low, high := High}} ->
-                Judged = dyno_stats_verdict:ratio({Low, High}, Threshold),
+                Judged = dyno_stats_verdict:ratio({Low, High}, least(Metric, Threshold)),
                 {{R, Low, High}, in_words(Judged, Kind, Better)};
             {error, too_few} ->
                 {Alone, one_run};
             {error, not_positive} ->
                 {Alone, in_words(in_order(Olds, News, Level), Kind, Better)}
         end,
-    dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict).
+    Change = dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict),
+    Change#{runs => min(length(Olds), length(News))}.
+
+%% Reductions do not depend on the machine.
+least(#{metric := Name}, Threshold) ->
+    case dyno_compare_metrics:work() of
+        Name -> dyno_stats_verdict:exact();
+        _ -> Threshold
+    end.
 
 interval(How, #{errors := _} = Old, #{errors := _} = New, Level) ->
     case How of

@@ -8,7 +8,7 @@
 
 -export([all/0, slow/0, suite/0]).
 -export([slower/1, the_same/1, faster/1, undecided/1, not_enough_data/1, one_side_alone/1]).
--export([high_percentiles/1]).
+-export([high_percentiles/1, needed_repetitions/1, work/1]).
 -export([throughput_counts_the_other_way/1, zeros/1, families/1, memory/1, new_and_gone/1]).
 -export([other_conditions/1, false_alarms/1, command_line/1, same_by_all/1, known_names/1]).
 
@@ -23,6 +23,8 @@ all() ->
         faster,
         undecided,
         high_percentiles,
+        needed_repetitions,
+        work,
         not_enough_data,
         one_side_alone,
         throughput_counts_the_other_way,
@@ -84,6 +86,91 @@ high_percentiles(_Config) ->
     ),
     Worse = Of([10.0, 10.1, 9.95], [9000.0, 8000.0, 9500.0]),
     ?assertMatch(#{result := fail}, gate("slower > 10%", changes(Old, Worse, []))).
+
+%% A verdict in doubt names the repetitions of which three of four pass unchanged code, and more pass
+%% no slower code.
+needed_repetitions(_Config) ->
+    _ = rand:seed(exsss, {27, 4, 1}),
+    Side = fun(Factor, N) -> [Factor * math:exp(0.08 * rand:normal()) || _ <- lists:seq(1, N)] end,
+    Gate = fun(Factor, N) ->
+        Of = fun(Values) -> document([#{~"latency.p50" => 1.0e6 * V} || V <- Values]) end,
+        gate("slower > 10%", changes(Of(Side(1.0, N)), Of(Side(Factor, N)), []))
+    end,
+    Named = [
+        binary_to_integer(N)
+     || #{result := unknown, text := Text} <- [Gate(1.0, 3) || _ <- lists:seq(1, 40)],
+        {match, [N]} <- [re:run(Text, "--repeat ([0-9]+)", [{capture, all_but_first, binary}])]
+    ],
+    ?assert(length(Named) > 10, Named),
+    Repetitions = round(dyno_stats:median(Named)),
+    Results = fun(Factor) ->
+        [R || _ <- lists:seq(1, 40), #{result := R} <- [Gate(Factor, Repetitions)]]
+    end,
+    ?assert(length([pass || pass <- Results(1.0)]) >= 30, {Named, Repetitions}),
+    ?assert(length([pass || pass <- Results(1.15)]) =< 4),
+    %% What no sensible number decides.
+    {_, #{text := Wild}} = judged([10.0, 30.0, 5.0], [10.0, 31.0, 5.5]),
+    ?assertMatch({_, _}, binary:match(Wild, ~"100 repetitions would not decide")),
+    %% An end of the interval beyond 0 %.
+    #{text := Strict} = gate(
+        "slower > 0%",
+        changes(
+            document([#{~"latency.p50" => 100.0} || _ <- [1, 2, 3]]),
+            document([#{~"latency.p50" => 101.0} || _ <- [1, 2, 3]]),
+            []
+        )
+    ),
+    ?assertMatch({_, _}, binary:match(Strict, ~"a difference of 1 %")).
+
+%% An operation's reductions do not depend on the machine, which is slower here: they decide their own
+%% condition, and are told where one on times shuts.
+work(_Config) ->
+    Run = fun(Us, Reductions, More) ->
+        Row = [~"shop", 2, maps:get(sampled, More, 2), Reductions],
+        #{
+            ~"latency.p50" => Us * 1.0e3,
+            ~"operations.count" => 1000,
+            tables => [
+                #{
+                    name => processes,
+                    truncated => maps:get(truncated, More, 0),
+                    columns => [
+                        #{name => 'group', type => string, role => key},
+                        #{name => discovered, type => integer, unit => count},
+                        #{name => sampled, type => integer, unit => count},
+                        #{name => reductions, type => integer, unit => count}
+                    ],
+                    rows => [Row]
+                }
+            ]
+        }
+    end,
+    Side = fun(Times, Reductions, More) ->
+        document([Run(Us, R, More) || {Us, R} <- lists:zip(Times, Reductions)])
+    end,
+    Work = [50_000_000, 50_000_100, 50_000_050],
+    Old = Side([500, 505, 495], Work, #{}),
+    Slower = changes(Old, Side([700, 707, 702], Work, #{}), []),
+    ?assertMatch([#{verdict := same, ratio := 1.0}], [
+        C
+     || #{metric := ~"reductions"} = C <- Slower
+    ]),
+    #{result := fail, text := Text} = gate("slower > 10%", Slower),
+    ?assertMatch({_, _}, binary:match(Text, ~"as many reductions as before: the machine may be")),
+    ?assertMatch(#{result := pass}, gate("reductions > 1%", Slower)),
+    More = changes(Old, Side([600, 800, 500], [R * 13 div 10 || R <- Work], #{}), []),
+    #{result := unknown, text := Doubt} = gate("slower > 10%", More),
+    ?assertMatch({_, _}, binary:match(Doubt, ~"takes 1.3 times the reductions; measure both")),
+    ?assertMatch(#{result := fail}, gate("reductions > 20%", More)),
+    %% Processes that nobody followed to their end, or that were left out.
+    [
+        begin
+            Partly = changes(Old, Side([500, 505, 495], Work, Of), []),
+            ?assertEqual([], [C || #{metric := ~"reductions"} = C <- Partly]),
+            ?assertMatch(#{result := unknown}, gate("reductions > 20%", Partly))
+        end
+     || Of <- [#{sampled => 1}, #{truncated => 1}]
+    ].
 
 %% However much it differs, or little.
 not_enough_data(_Config) ->
@@ -227,6 +314,10 @@ same_by_all(_Config) ->
             ?assertEqual(Expected, Result),
             {ok, Compared} = dyno_compare:compare(Of(Slow), New, #{}),
             Document = dyno_recording:add_verdicts(Compared, [Verdict]),
+            {ok, Console} = dyno_report:render(console, Document, #{}),
+            ?assertMatch(
+                {_, _}, binary:match(iolist_to_binary(Console), ~"slower > 5%: "), Console
+            ),
             [
                 begin
                     {ok, Report} = dyno_report:render(Format, Document, #{}),
@@ -400,7 +491,7 @@ document(Repetitions, Parts) ->
                  || Name := Value <- Metrics, is_binary(Name)
                 ]
             },
-            Own = #{series => Of || series := Of <- Metrics},
+            Own = maps:with([series, tables], Metrics),
             dyno_recording:add_run(Acc, maps:merge(maps:merge(Run, Own), Parts))
         end,
         Complete,
@@ -409,4 +500,5 @@ document(Repetitions, Parts) ->
 
 unit(~"throughput") -> ~"1/s";
 unit(~"errors.rate") -> ~"ratio";
+unit(~"operations.count") -> ~"count";
 unit(_) -> ~"ns".
