@@ -200,7 +200,7 @@ table(Node, Results) ->
         dyno_recording_table:make(
             spec(),
             [
-                {atom_to_binary(Agent), Item, Number, Unit, Text}
+                {Agent, Item, Number, Unit, Text}
              || {Agent, Term} <- Results,
                 {Item, [Number, Unit, Text]} <- lists:sublist(items(~"", Term, 0), ?MAX_ITEMS)
             ],
@@ -209,13 +209,12 @@ table(Node, Results) ->
     ].
 
 spec() ->
-    Cell = fun(N) -> fun(Item) -> element(N, Item) end end,
     Columns = [
-        {~"agent", ~"Agent", string, #{role => key}, Cell(1)},
-        {~"item", ~"Item", string, #{role => key}, Cell(2)},
-        {~"value", ~"Value", number, Cell(3)},
-        {~"unit", ~"Unit", string, Cell(4)},
-        {~"text", ~"Text", string, Cell(5)}
+        {~"agent", ~"Agent", string, key, 1},
+        {~"item", ~"Item", string, key, 2},
+        {~"value", ~"Value", number, 3},
+        {~"unit", ~"Unit", string, 4},
+        {~"text", ~"Text", string, 5}
     ],
     #{name => ~"custom_agents", title => ~"Results of custom agents", columns => Columns}.
 

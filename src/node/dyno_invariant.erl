@@ -195,31 +195,21 @@ table(Node, Histories) ->
 -doc "The description of this table.".
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
+    Violated = ~"From the check that found it violated to the next one that did not.",
     Columns = [
-        {~"invariant", ~"Invariant", string, fun(#{invariant := #{name := Name}}) -> Name end},
+        {~"invariant", ~"Invariant", string, [invariant, name]},
         {~"expression", ~"Condition", string, fun(#{invariant := I}) -> expression(I) end},
-        {~"result", ~"Result", string, fun(History) -> atom_to_binary(result(History)) end},
-        {~"checks", ~"Checks", count, field(checks)},
-        {~"violations", ~"Violations", count, #{better => lower}, field(violations)},
-        {~"first", ~"First violated after", {number, ~"ms"}, #{role => note}, field(first_ms)},
-        {
-            ~"violated",
-            ~"Violated for",
-            {number, ~"ms"},
-            #{
-                help => ~"From the check that found it violated to the next one that did not.",
-                better => lower
-            },
-            lasted(violated_ms)
-        },
-        {~"longest", ~"Longest violation", {number, ~"ms"}, #{better => lower}, lasted(longest_ms)},
-        {~"value", ~"Value when first violated", string, field(text)},
-        {~"failures", ~"Checks that failed", count, #{better => lower}, field(failures)},
-        {~"why", ~"Why they failed", string, field(why)}
+        {~"result", ~"Result", string, fun result/1},
+        {~"checks", ~"Checks", count, checks},
+        {~"violations", ~"Violations", count, lower, violations},
+        {~"first", ~"First violated after", {number, ~"ms"}, note, first_ms},
+        {~"violated", ~"Violated for", {number, ~"ms"}, [lower, Violated], lasted(violated_ms)},
+        {~"longest", ~"Longest violation", {number, ~"ms"}, lower, lasted(longest_ms)},
+        {~"value", ~"Value when first violated", string, text},
+        {~"failures", ~"Checks that failed", count, lower, failures},
+        {~"why", ~"Why they failed", string, why}
     ],
     #{name => ~"invariants", title => ~"Invariants", columns => Columns}.
-
-field(Key) -> fun(#{Key := Value}) -> Value end.
 
 lasted(Key) ->
     fun

@@ -69,30 +69,16 @@ profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
     }.
 
 added() ->
+    Counting = ~"Taken out. If it is more than a fifth, trust samples more.",
+    Own = fun({Item, Key, All}) -> map_get(Key, Item) / max(1, All) end,
+    Bound = fun(Key) -> fun({Item, _, _}) -> maps:get(Key, Item, undefined) end end,
     [
-        {
-            ~"own",
-            ~"Own",
-            ratio,
-            #{better => lower, help => ~"The share of the function itself."},
-            fun({Item, Key, All}) -> map_get(Key, Item) / max(1, All) end
-        },
-        {~"own_low", ~"Own, from", ratio, #{role => low, 'of' => ~"own"}, fun({Item, _, _}) ->
-            maps:get(~"share_low", Item, undefined)
-        end},
-        {~"own_high", ~"Own, to", ratio, #{role => high, 'of' => ~"own"}, fun({Item, _, _}) ->
-            maps:get(~"share_high", Item, undefined)
-        end},
-        {
-            ~"bias",
-            ~"Of its time counting took",
-            ratio,
-            #{
-                role => note,
-                help => ~"Taken out. If it is more than a fifth, trust samples more."
-            },
-            fun({Item, _, _}) -> bias(Item) end
-        }
+        {~"own", ~"Own", ratio, [lower, ~"The share of the function itself."], Own},
+        {~"own_low", ~"Own, from", ratio, {low, ~"own"}, Bound(~"share_low")},
+        {~"own_high", ~"Own, to", ratio, {high, ~"own"}, Bound(~"share_high")},
+        {~"bias", ~"Of its time counting took", ratio, [note, Counting], fun({Item, _, _}) ->
+            bias(Item)
+        end}
     ].
 
 bias(#{~"raw_time" := Raw, ~"own_time" := Own}) when Raw > 0 -> max(0, Raw - Own) / Raw;

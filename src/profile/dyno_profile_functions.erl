@@ -96,28 +96,17 @@ sum(Key, Value, Sums) -> Sums#{Key => maps:get(Key, Sums, 0) + Value}.
 
 -spec spec() -> map().
 spec() ->
+    Total = ~"The share that was spent in it and what it calls.",
     #{
         name => ~"profile",
         title => ~"Functions",
         sort => {~"own", descending},
         columns => [
-            {~"function", ~"Function", string, #{role => key}, fun(#{function := F}) -> F end},
-            {
-                ~"own",
-                ~"Own",
-                ratio,
-                #{role => value, better => lower, help => ~"The share that was spent in it alone."},
-                fun(#{own := Own}) -> Own end
-            },
+            {~"function", ~"Function", string, key, function},
+            {~"own", ~"Own", ratio, [lower, ~"The share that was spent in it alone."], own},
             bound(low, ~"Own, from", fun({Low, _}) -> Low end),
             bound(high, ~"Own, to", fun({_, High}) -> High end),
-            {
-                ~"total",
-                ~"With callees",
-                ratio,
-                #{better => lower, help => ~"The share that was spent in it and what it calls."},
-                fun(#{total := Total}) -> Total end
-            }
+            {~"total", ~"With callees", ratio, [lower, Total], total}
         ]
     }.
 
@@ -126,7 +115,7 @@ bound(Role, Title, Of) ->
         <<"own_", (atom_to_binary(Role))/binary>>,
         Title,
         ratio,
-        #{role => Role, 'of' => ~"own", optional => true},
+        [optional, {Role, ~"own"}],
         fun
             (#{own := Own, observations := Count}) when
                 is_number(Own), is_integer(Count), Count > 0

@@ -69,17 +69,14 @@ widened(Fit, _Firsts, _Lasts) ->
 -spec columns() -> [dyno_recording_table:column()].
 columns() ->
     [
-        {atom_to_binary(Key), Title, Type, Properties, fun(Growth) -> map_get(Key, Growth) end}
-     || {Key, Title, Type, Properties} <- [
-            {kind, ~"Kind", string, #{role => key}},
-            {name, ~"Name", string, #{role => key}},
-            {unit, ~"Unit", string, #{}},
-            {exponent, ~"Exponent", number, #{}},
-            {low, ~"Low", number, #{role => low, 'of' => ~"exponent"}},
-            {high, ~"High", number, #{role => high, 'of' => ~"exponent"}},
-            {points, ~"Points", integer, #{role => note}},
-            {smallest, ~"At the smallest size", number, #{}},
-            {largest, ~"At the largest size", number, #{}},
-            {text, ~"In words", string, #{}}
-        ]
+        {~"kind", ~"Kind", string, key, kind},
+        {~"name", ~"Name", string, key, name},
+        {~"unit", ~"Unit", string, unit},
+        {~"exponent", ~"Exponent", number, exponent},
+        {~"low", ~"Low", number, {low, ~"exponent"}, low},
+        {~"high", ~"High", number, {high, ~"exponent"}, high},
+        {~"points", ~"Points", integer, note, points},
+        {~"smallest", ~"At the smallest size", number, smallest},
+        {~"largest", ~"At the largest size", number, largest},
+        {~"text", ~"In words", string, text}
     ].

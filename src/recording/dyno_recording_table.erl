@@ -11,8 +11,9 @@ Spec = #{
     title => ~"Message queues",
     sort => {~"longest", descending},
     columns => [
-        {~"process", ~"Process", string, fun(#{name := Name}) -> Name end},
-        {~"longest", ~"Longest", count, #{better => lower}, fun(#{longest := N}) -> N end}
+        {~"process", ~"Process", string, name},
+        {~"longest", ~"Longest", count, [lower, ~"Messages that waited."], longest},
+        {~"share", ~"Share", ratio, fun(#{longest := N, all := All}) -> N / All end}
     ]
 },
 dyno_recording_table:make(Spec, Queues, #{node => Node}).
@@ -22,7 +23,7 @@ A description is plain data: its author need not call this module.
 
 -export([make/2, make/3, columns/1]).
 
--export_type([spec/0, column/0, kind/0, properties/0, options/0, table/0]).
+-export_type([spec/0, column/0, kind/0, options/0, table/0]).
 
 -doc """
 The description of a table.
@@ -43,27 +44,47 @@ distinguish tables with the same name. `derived`: computed from other parts of t
     {Name :: binary(), Title :: binary(), kind(), cell()}
     | {Name :: binary(), Title :: binary(), kind(), properties(), cell()}.
 
--type cell() :: fun((Item :: term()) -> binary() | number() | undefined).
+-doc """
+The value of an item: by a function, under a key of a map, or at a position of a tuple; a list leads
+through several. Only an optional column's key may be missing. An atom is text in a column of
+strings, and no value elsewhere; `undefined` is none anywhere.
+""".
+-type cell() ::
+    fun((Item :: term()) -> binary() | number() | atom())
+    | atom()
+    | pos_integer()
+    | [atom() | pos_integer(), ...].
 
 -doc "`count`, `bytes` and `ns` are integers, `ratio` is a number; with the unit of that name.".
 -type kind() ::
     string | integer | number | count | bytes | ns | ratio | {integer | number, dyno_unit:unit()}.
 
 -doc """
-More properties of a column.
+More properties of a column, as a map or by their values: `lower` is `#{better => lower}`, `key` is
+`#{role => key}`, `{low, ~"time"}` a lower bound of the column `time`, and a text is the help.
 
 `role`: `key` if the column identifies rows, `value` if measured, `low` or `high` if a bound of the
 value in the column `of`, otherwise `note`. By default, the first column of a table without keys is
 its key if it has strings; numbers are values and the rest are notes. `better`: which values are.
 `optional`: left out if no item has a value.
 """.
--type properties() :: #{
-    help => binary(),
-    optional => true,
-    role => key | value | low | high | note,
-    'of' => binary(),
-    better => lower | higher
-}.
+-type properties() ::
+    #{
+        help => binary(),
+        optional => true,
+        role => key | value | low | high | note,
+        'of' => binary(),
+        better => lower | higher
+    }
+    | key
+    | value
+    | note
+    | {low | high, Of :: binary()}
+    | lower
+    | higher
+    | optional
+    | binary()
+    | [properties()].
 
 -type options() :: #{
     %% The table's node; without, no node or all together.
@@ -91,7 +112,7 @@ make(#{name := Name, title := Title, columns := Described} = Spec, Items, Option
         Column
      || Column <- with_roles([column(Column) || Column <- Described]), is_wanted(Column, Items)
     ],
-    Rows = sorted(Spec, Columns, [[known(Cell(Item)) || {_, Cell} <- Columns] || Item <- Items]),
+    Rows = sorted(Spec, Columns, [[value(Column, Item) || Column <- Columns] || Item <- Items]),
     Most = maps:get(most, Options, ?MAX_ROWS),
     #{
         name => Name,
@@ -105,9 +126,25 @@ make(#{name := Name, title := Title, columns := Described} = Spec, Items, Option
         truncated => max(0, length(Rows) - Most)
     }.
 
-%% A mean of the largest numbers that a recording may hold can be larger by a rounding.
-known(Value) when is_number(Value), Value > ?LARGEST orelse Value < -?LARGEST -> undefined;
-known(Value) -> Value.
+value({#{type := Type} = Column, Cell}, Item) ->
+    case {found(Cell, Column, Item), Type} of
+        {undefined, _} -> undefined;
+        {Value, string} when is_atom(Value) -> atom_to_binary(Value);
+        {Value, _} when is_atom(Value) -> undefined;
+        %% A mean of the largest numbers that a recording may hold can be larger by a rounding.
+        {Value, _} when is_number(Value), abs(Value) > ?LARGEST -> undefined;
+        {Value, integer} when is_float(Value) -> round(Value);
+        {Value, _} -> Value
+    end.
+
+found(Cell, _Column, Item) when is_function(Cell) -> Cell(Item);
+found(Path, Column, Item) when is_list(Path) ->
+    lists:foldl(fun(Step, Of) -> found(Step, Column, Of) end, Item, Path);
+found(Position, _Column, Item) when is_integer(Position) -> element(Position, Item);
+found(Key, #{optional := true}, Item) ->
+    maps:get(Key, Item, undefined);
+found(Key, _Column, Item) ->
+    map_get(Key, Item).
 
 -doc "All possible columns of a description, with types, units and roles.".
 -spec columns(#{columns := [column()], _ => _}) -> [#{atom() => term()}].
@@ -118,7 +155,20 @@ column({Name, Title, Kind, Cell}) ->
     column({Name, Title, Kind, #{}, Cell});
 column({Name, Title, Kind, Properties, Cell}) ->
     {Type, Unit} = type(Kind),
-    {Properties#{name => Name, title => Title, type => Type, unit => Unit}, Cell}.
+    {(properties(Properties))#{name => Name, title => Title, type => Type, unit => Unit}, Cell}.
+
+properties(#{} = Properties) ->
+    Properties;
+properties(Several) when is_list(Several) ->
+    lists:foldl(fun(Of, All) -> maps:merge(All, properties(Of)) end, #{}, Several);
+properties({Bound, Of}) ->
+    #{role => Bound, 'of' => Of};
+properties(Help) when is_binary(Help) -> #{help => Help};
+properties(optional) ->
+    #{optional => true};
+properties(Better) when Better =:= lower; Better =:= higher -> #{better => Better};
+properties(Role) ->
+    #{role => Role}.
 
 type(count) -> {integer, ~"count"};
 type(bytes) -> {integer, ~"B"};
@@ -141,8 +191,8 @@ with_role({#{role := _}, _} = Column) -> Column;
 with_role({#{type := string} = Column, Cell}) -> {Column#{role => note}, Cell};
 with_role({Column, Cell}) -> {Column#{role => value}, Cell}.
 
-is_wanted({#{optional := true}, Cell}, Items) ->
-    lists:any(fun(Item) -> Cell(Item) =/= undefined end, Items);
+is_wanted({#{optional := true}, _} = Column, Items) ->
+    lists:any(fun(Item) -> value(Column, Item) =/= undefined end, Items);
 is_wanted(_Column, _Items) ->
     true.
 

@@ -95,284 +95,165 @@ known() ->
         tables => [servers_spec(), modules_spec(), callbacks_spec(), messages_spec(), stages_spec()]
     }.
 
-%% Tables: a column is its name, title, kind, key in a row, better direction, and help.
+%% Tables: a column without a value is left out, unless it is the key or sorts the rows.
 
 table(Name, Title, Sort, Columns) ->
     #{
         name => Name,
         title => Title,
         sort => {Sort, descending},
-        columns => lists:append([columns(Column, Sort) || Column <- Columns])
+        columns => [column(Column, Sort) || Column <- Columns]
     }.
 
-columns({waited, Name, Title, Key, Properties}, _Sort) ->
-    dyno_agent_server_parts:waited_columns(Name, Title, Key, Properties);
-columns({at_least, Of, Key}, _Sort) ->
-    [
-        {
-            <<Of/binary, "_low">>,
-            ~"At least",
-            number,
-            #{role => low, 'of' => Of, optional => true},
-            fun
-                (#{missed := N, Key := Value}) when N > 0 -> Value;
-                (_) -> undefined
-            end
-        }
-    ];
-columns({bound, Role, Of, Kind, Key}, _Sort) ->
+column({Name, Title, Kind, Properties, Cell}, Sort) when Properties =/= key, Name =/= Sort ->
+    {Name, Title, Kind, [optional, Properties], Cell};
+column(Column, _Sort) ->
+    Column.
+
+bound(Role, Of, Kind, Cell) ->
     {Suffix, Title} = map_get(Role, #{low => {"_low", ~"At least"}, high => {"_high", ~"At most"}}),
-    [
-        {
-            <<Of/binary, (list_to_binary(Suffix))/binary>>,
-            Title,
-            Kind,
-            #{role => Role, 'of' => Of, optional => true},
-            fun(Row) ->
-                maps:get(Key, Row, undefined)
-            end
-        }
-    ];
-columns(Column, Sort) ->
-    [column(Column, Sort)].
+    {<<Of/binary, (list_to_binary(Suffix))/binary>>, Title, Kind, {Role, Of}, Cell}.
 
-column({key, Name, Title, Key}, _Sort) ->
-    {Name, Title, string, #{role => key}, fun(Row) -> map_get(Key, Row) end};
-column({text, Name, Title}, _Sort) ->
-    Key = binary_to_atom(Name),
-    {Name, Title, string, #{role => note, optional => true}, fun(Row) ->
-        maps:get(Key, Row, undefined)
-    end};
-column({Name, Title, Kind, Key, Better, Help}, Sort) ->
-    %% The sort column is always there.
-    Optional = [{optional, true} || Name =/= Sort] ++ [{better, lower} || Better =:= lower],
-    {Name, Title, Kind, maps:from_list([{help, Help} | Optional]), fun(Row) ->
-        rounded(Kind, maps:get(Key, Row, undefined))
-    end}.
+if_missed(#{missed := N, wall_ns := Ns}) when N > 0 -> Ns;
+if_missed(_) -> undefined.
 
-rounded(Kind, Value) when is_float(Value), (Kind =:= ns orelse Kind =:= count) -> round(Value);
 %% Less than 0.01 % counts as 0.
-rounded(ratio, Value) when is_float(Value) -> round(Value * 10_000) / 10_000;
-rounded({integer, _}, Value) when is_float(Value) -> round(Value);
-rounded(_Kind, Value) -> Value.
+share(Key) ->
+    fun
+        (#{Key := Value}) when is_float(Value) -> round(Value * 10_000) / 10_000;
+        (Row) -> maps:get(Key, Row, undefined)
+    end.
 
 times() ->
     [
-        {~"mean", ~"Mean", ns, mean, lower, ~"Wall time of a callback."},
-        {~"p50", ~"p50", ns, p50, lower, ~"Half of the callbacks took no longer."},
-        {~"p90", ~"p90", ns, p90, lower, ~"90 of 100 took no longer."},
-        {~"p99", ~"p99", ns, p99, lower, ~"99 of 100 took no longer."},
-        {~"p99_9", ~"p99.9", ns, p999, lower, ~"999 of 1,000 took no longer."},
-        {~"max", ~"Longest", ns, max, lower, ~"The longest callback."},
-        {~"min", ~"Shortest", ns, min, none, ~"The shortest callback."},
-        {~"stdev", ~"Standard deviation", ns, stdev, none, ~"Of the wall times."},
-        {~"range", ~"Range", ns, range, none, ~"From the shortest to the longest."}
+        {~"mean", ~"Mean", ns, [lower, ~"Wall time of a callback."], mean},
+        {~"p50", ~"p50", ns, [lower, ~"Half of the callbacks took no longer."], p50},
+        {~"p90", ~"p90", ns, [lower, ~"90 of 100 took no longer."], p90},
+        {~"p99", ~"p99", ns, [lower, ~"99 of 100 took no longer."], p99},
+        {~"p99_9", ~"p99.9", ns, [lower, ~"999 of 1,000 took no longer."], p999},
+        {~"max", ~"Longest", ns, [lower, ~"The longest callback."], max},
+        {~"min", ~"Shortest", ns, ~"The shortest callback.", min},
+        {~"stdev", ~"Standard deviation", ns, ~"Of the wall times.", stdev},
+        {~"range", ~"Range", ns, ~"From the shortest to the longest.", range}
     ].
 
 servers_spec() ->
-    PerSecond = {number, ~"1/s"},
-    table(
-        ~"servers",
-        ~"Servers by load",
-        ~"busy",
-        [
-            {key, ~"server", ~"Server", name},
-            {~"rate", ~"Callbacks", PerSecond, rate, none, ~"Messages handled a second."},
-            {
-                ~"busy",
-                ~"Busy",
-                ratio,
-                busy,
-                lower,
-                ~"The share of the time that a callback ran; at 100 % it is saturated."
-            },
-            {bound, low, ~"busy", ratio, busy_low}
-        ] ++ times() ++
-            [
-                {~"cpu", ~"CPU", ratio, cpu, none, ~"The share of the time on a processor."},
-                {bound, high, ~"cpu", ratio, cpu_high},
-                {
-                    ~"blocked",
-                    ~"Blocked",
-                    ratio,
-                    blocked,
-                    none,
-                    ~"The share of the time in a callback, but not on a processor."
-                },
-                {bound, low, ~"blocked", ratio, blocked_low},
-                {~"queue_max", ~"Longest queue", count, queue_max, lower, ~"Messages that waited."},
-                {~"queue_p50", ~"Queue p50", count, queue_p50, none, ~"When a message was taken."},
-                {~"queue_p99", ~"Queue p99", count, queue_p99, none, ~"When a message was taken."},
-                {waited, ~"delay_p50", ~"Waited p50", waited_p50, #{}},
-                {waited, ~"delay_p90", ~"Waited p90", waited_p90, #{}},
-                {waited, ~"delay_p99", ~"Waited p99", waited_p99, #{better => lower}},
-                {~"exceptions", ~"Exceptions", count, exceptions, lower, ~"Callbacks that failed."},
-                {~"crashes", ~"Crashes", count, crashes, lower, ~"Processes that failed."},
-                {~"count", ~"Handled", count, count, none, ~"Messages handled."},
-                {
-                    ~"arrival_rate",
-                    ~"Arrivals",
-                    PerSecond,
-                    arrival_rate,
-                    none,
-                    ~"Messages that came."
-                },
-                {
-                    ~"service_rate",
-                    ~"Service rate",
-                    PerSecond,
-                    service_rate,
-                    none,
-                    ~"Its rate if busy all of the time."
-                },
-                {
-                    ~"saturates_at",
-                    ~"Saturates at",
-                    {number, ~"1"},
-                    saturates_at,
-                    none,
-                    ~"So many times today's rate keeps it busy all of the time."
-                },
-                {
-                    ~"processes",
-                    ~"Processes",
-                    count,
-                    processes,
-                    none,
-                    ~"Of this name, all together."
-                },
-                {
-                    ~"missed",
-                    ~"Not timed",
-                    count,
-                    missed,
-                    none,
-                    ~"Callbacks that ended before they could be timed: busy is at least so much."
-                },
-                {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
-                {at_least, ~"wall", wall_ns},
-                {
-                    ~"cpu_time",
-                    ~"On the processor",
-                    ns,
-                    cpu_ns,
-                    none,
-                    ~"Callbacks ran for so long of that; the rest they were blocked."
-                },
-                {bound, high, ~"cpu_time", ns, cpu_ns_high},
-                {~"words", ~"Words", {integer, ~"words"}, words, none, ~"Allocated on the heap."},
-                {text, ~"module", ~"Module"},
-                {text, ~"behaviour", ~"Behaviour"},
-                {text, ~"application", ~"Application"},
-                {text, ~"supervisor", ~"Supervisor"},
-                {text, ~"node", ~"Node"},
-                {text, ~"measured", ~"Measured by"},
-                {text, ~"why", ~"Not by the hook because"},
-                {text, ~"delay_method", ~"Waiting told by"},
-                {text, ~"reasons", ~"Crashed with"}
-            ]
-    ).
+    Rate = {number, ~"1/s"},
+    Busy = ~"The share of the time that a callback ran; at 100 % it is saturated.",
+    Blocked = ~"The share of the time in a callback, but not on a processor.",
+    Taken = ~"When a message was taken.",
+    Capacity = ~"Its rate if busy all of the time.",
+    Saturates = ~"So many times today's rate keeps it busy all of the time.",
+    Missed = ~"Callbacks that ended before they could be timed: busy is at least so much.",
+    Running = ~"Callbacks ran for so long of that; the rest they were blocked.",
+    Columns = [
+        {~"server", ~"Server", string, key, name},
+        {~"rate", ~"Callbacks", Rate, ~"Messages handled a second.", rate},
+        {~"busy", ~"Busy", ratio, [lower, Busy], share(busy)},
+        bound(low, ~"busy", ratio, busy_low),
+        times(),
+        {~"cpu", ~"CPU", ratio, ~"The share of the time on a processor.", share(cpu)},
+        bound(high, ~"cpu", ratio, cpu_high),
+        {~"blocked", ~"Blocked", ratio, Blocked, share(blocked)},
+        bound(low, ~"blocked", ratio, blocked_low),
+        {~"queue_max", ~"Longest queue", count, [lower, ~"Messages that waited."], queue_max},
+        {~"queue_p50", ~"Queue p50", count, Taken, queue_p50},
+        {~"queue_p99", ~"Queue p99", count, Taken, queue_p99},
+        dyno_agent_server_parts:waited_columns(~"delay_p50", ~"Waited p50", waited_p50, []),
+        dyno_agent_server_parts:waited_columns(~"delay_p90", ~"Waited p90", waited_p90, []),
+        dyno_agent_server_parts:waited_columns(~"delay_p99", ~"Waited p99", waited_p99, lower),
+        {~"exceptions", ~"Exceptions", count, [lower, ~"Callbacks that failed."], exceptions},
+        {~"crashes", ~"Crashes", count, [lower, ~"Processes that failed."], crashes},
+        {~"count", ~"Handled", count, ~"Messages handled.", count},
+        {~"arrival_rate", ~"Arrivals", Rate, ~"Messages that came.", arrival_rate},
+        {~"service_rate", ~"Service rate", Rate, Capacity, service_rate},
+        {~"saturates_at", ~"Saturates at", {number, ~"1"}, Saturates, saturates_at},
+        {~"processes", ~"Processes", count, ~"Of this name, all together.", processes},
+        {~"missed", ~"Not timed", count, Missed, missed},
+        {~"wall", ~"In callbacks", ns, ~"Wall time, all together.", wall_ns},
+        bound(low, ~"wall", ns, fun if_missed/1),
+        {~"cpu_time", ~"On the processor", ns, Running, cpu_ns},
+        bound(high, ~"cpu_time", ns, cpu_ns_high),
+        {~"words", ~"Words", {integer, ~"words"}, ~"Allocated on the heap.", words},
+        {~"module", ~"Module", string, note, module},
+        {~"behaviour", ~"Behaviour", string, note, behaviour},
+        {~"application", ~"Application", string, note, application},
+        {~"supervisor", ~"Supervisor", string, note, supervisor},
+        {~"node", ~"Node", string, note, node},
+        {~"measured", ~"Measured by", string, note, measured},
+        {~"why", ~"Not by the hook because", string, note, why},
+        {~"delay_method", ~"Waiting told by", string, note, delay_method},
+        {~"reasons", ~"Crashed with", string, note, reasons}
+    ],
+    table(~"servers", ~"Servers by load", ~"busy", lists:flatten(Columns)).
 
 modules_spec() ->
     (servers_spec())#{name := ~"server_modules", title := ~"Servers by module"}.
 
 callbacks_spec() ->
-    table(
-        ~"callbacks",
-        ~"Callbacks by time",
-        ~"wall",
-        [
-            {key, ~"server", ~"Server", name},
-            {key, ~"callback", ~"Callback", callback},
-            {~"rate", ~"Rate", {number, ~"1/s"}, rate, none, ~"Callbacks a second."},
-            {~"wall", ~"In it", ns, wall_ns, none, ~"Wall time, all together."}
-        ] ++ times() ++
-            [
-                {~"cpu_per_call", ~"CPU a call", ns, cpu_mean, none, ~"On a processor."},
-                {
-                    ~"words_per_call",
-                    ~"Words a call",
-                    {number, ~"words"},
-                    words_mean,
-                    none,
-                    ~"Allocated on the heap."
-                },
-                {
-                    ~"exceptions",
-                    ~"Exceptions",
-                    count,
-                    exceptions,
-                    lower,
-                    ~"Exceptions that ended it."
-                },
-                {~"stops", ~"Stops", count, stops, none, ~"Times it stopped its process."},
-                {~"count", ~"Calls", count, count, none, ~"How often it ran."}
-            ]
-    ).
+    Heap = ~"Allocated on the heap.",
+    Columns = [
+        {~"server", ~"Server", string, key, name},
+        {~"callback", ~"Callback", string, key, callback},
+        {~"rate", ~"Rate", {number, ~"1/s"}, ~"Callbacks a second.", rate},
+        {~"wall", ~"In it", ns, ~"Wall time, all together.", wall_ns},
+        times(),
+        {~"cpu_per_call", ~"CPU a call", ns, ~"On a processor.", cpu_mean},
+        {~"words_per_call", ~"Words a call", {number, ~"words"}, Heap, words_mean},
+        {~"exceptions", ~"Exceptions", count, [lower, ~"Exceptions that ended it."], exceptions},
+        {~"stops", ~"Stops", count, ~"Times it stopped its process.", stops},
+        {~"count", ~"Calls", count, ~"How often it ran.", count}
+    ],
+    table(~"callbacks", ~"Callbacks by time", ~"wall", lists:flatten(Columns)).
 
 messages_spec() ->
     table(~"messages", ~"Messages by time", ~"wall", [
-        {key, ~"server", ~"Server", name},
-        {key, ~"message", ~"Message", tag},
-        {text, ~"callback", ~"Callback"},
-        {~"rate", ~"Rate", {number, ~"1/s"}, rate, none, ~"Messages a second."},
-        {~"wall", ~"In callbacks", ns, wall_ns, none, ~"Wall time, all together."},
-        {~"mean", ~"Mean", ns, mean, lower, ~"Wall time of its callback."},
-        {~"count", ~"Messages", count, count, none, ~"How many."}
+        {~"server", ~"Server", string, key, name},
+        {~"message", ~"Message", string, key, tag},
+        {~"callback", ~"Callback", string, note, callback},
+        {~"rate", ~"Rate", {number, ~"1/s"}, ~"Messages a second.", rate},
+        {~"wall", ~"In callbacks", ns, ~"Wall time, all together.", wall_ns},
+        {~"mean", ~"Mean", ns, [lower, ~"Wall time of its callback."], mean},
+        {~"count", ~"Messages", count, ~"How many.", count}
     ]).
 
 stages_spec() ->
+    Rate = {number, ~"1/s"},
+    Busy = ~"The share of the time that a callback ran.",
+    Outstanding = ~"Events that were asked of it and not sent at the end.",
+    ToEvent = ~"From asking for events to getting them.",
+    Buffered = ~"Events in its buffer at the end.",
+    Discarded = [lower, ~"Events that a full buffer lost."],
     table(~"stages", ~"Stages", ~"events_out", [
-        {key, ~"stage", ~"Stage", name},
-        {text, ~"kind", ~"Kind"},
-        {~"events_in", ~"Events in", {number, ~"1/s"}, in, none, ~"Events received a second."},
-        {~"events_out", ~"Events out", {number, ~"1/s"}, out, none, ~"Events sent a second."},
-        {~"busy", ~"Busy", ratio, busy, none, ~"The share of the time that a callback ran."},
-        {~"batch_p50", ~"Batch p50", count, batch_p50, none, ~"Events that came at once."},
-        {~"demand_asked", ~"Asked for", count, demand_asked, none, ~"Events."},
-        {~"demand_received", ~"Asked of it", count, demand_received, none, ~"Events."},
-        {
-            ~"outstanding",
-            ~"Outstanding",
-            count,
-            outstanding,
-            none,
-            ~"Events that were asked of it and not sent at the end."
-        },
-        {
-            ~"demand_to_event_p50",
-            ~"Demand to event p50",
-            ns,
-            to_event_p50,
-            none,
-            ~"From asking for events to getting them."
-        },
-        {
-            ~"demand_to_event_p99",
-            ~"Demand to event p99",
-            ns,
-            to_event_p99,
-            none,
-            ~"From asking for events to getting them."
-        },
-        {~"buffered", ~"Buffered", count, buffered, none, ~"Events in its buffer at the end."},
-        {~"discarded", ~"Discarded", count, discarded, lower, ~"Events that a full buffer lost."},
-        {~"processes", ~"Processes", count, processes, none, ~"Of this name, all together."},
-        {text, ~"gives_to", ~"Gives to"},
-        {text, ~"note", ~"Note"}
+        {~"stage", ~"Stage", string, key, name},
+        {~"kind", ~"Kind", string, note, kind},
+        {~"events_in", ~"Events in", Rate, ~"Events received a second.", in},
+        {~"events_out", ~"Events out", Rate, ~"Events sent a second.", out},
+        {~"busy", ~"Busy", ratio, Busy, share(busy)},
+        {~"batch_p50", ~"Batch p50", count, ~"Events that came at once.", batch_p50},
+        {~"demand_asked", ~"Asked for", count, ~"Events.", demand_asked},
+        {~"demand_received", ~"Asked of it", count, ~"Events.", demand_received},
+        {~"outstanding", ~"Outstanding", count, Outstanding, outstanding},
+        {~"demand_to_event_p50", ~"Demand to event p50", ns, ToEvent, to_event_p50},
+        {~"demand_to_event_p99", ~"Demand to event p99", ns, ToEvent, to_event_p99},
+        {~"buffered", ~"Buffered", count, Buffered, buffered},
+        {~"discarded", ~"Discarded", count, Discarded, discarded},
+        {~"processes", ~"Processes", count, ~"Of this name, all together.", processes},
+        {~"gives_to", ~"Gives to", string, note, gives_to},
+        {~"note", ~"Note", string, note, note}
     ]).
 
 flows_spec() ->
     table(~"flows", ~"Events between stages", ~"rate", [
-        {key, ~"from", ~"From", from},
-        {key, ~"to", ~"To", to},
-        {~"rate", ~"Events", {number, ~"1/s"}, rate, none, ~"Events a second."}
+        {~"from", ~"From", string, key, from},
+        {~"to", ~"To", string, key, to},
+        {~"rate", ~"Events", {number, ~"1/s"}, ~"Events a second.", rate}
     ]).
 
 stage_row(#{kind := Kind, sum := Sum, rates := Rates, gives_to := To, bottleneck := Is} = Stage) ->
     #{batches := Batches, demand_to_event := ToEvent} = Sum,
     maps:merge(maps:merge(Sum, Rates), (maps:with([name, busy, processes], Stage))#{
-        kind => atom_to_binary(Kind),
+        kind => Kind,
         batch_p50 => dyno_servers_row:quantile(0.5, Batches),
         to_event_p50 => dyno_servers_row:quantile(0.5, ToEvent),
         to_event_p99 => dyno_servers_row:quantile(0.99, ToEvent),
@@ -386,8 +267,8 @@ drawing(Lines) ->
         title => ~"Pipeline",
         derived => true,
         columns => [
-            {~"line", ~"Line", integer, #{role => key}, fun({Index, _}) -> Index end},
-            {~"text", ~"Text", string, fun({_, Text}) -> Text end}
+            {~"line", ~"Line", integer, key, 1},
+            {~"text", ~"Text", string, 2}
         ]
     },
     made([{Spec, lists:enumerate(Lines)}]).

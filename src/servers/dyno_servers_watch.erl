@@ -76,21 +76,13 @@ read(Text) ->
 
 known() ->
     Columns = [
-        {atom_to_binary(Of), Title, kind(Unit), fun(_) -> undefined end}
+        {atom_to_binary(Of), Title, kind(Unit), Of}
      || Of := {Title, Unit} <- ?WATCHED
     ],
+    Server = {~"server", ~"Server", string, key, server},
     #{
         metrics => [#{name => atom_to_binary(Of), unit => Unit} || Of := {_, Unit} <- ?WATCHED],
-        tables => [
-            #{
-                name => ~"servers",
-                title => ~"Servers",
-                columns => [
-                    {~"server", ~"Server", string, #{role => key}, fun(_) -> undefined end}
-                    | Columns
-                ]
-            }
-        ]
+        tables => [#{name => ~"servers", title => ~"Servers", columns => [Server | Columns]}]
     }.
 
 kind(~"count") -> count;

@@ -242,72 +242,60 @@ warnings(#{faults := Faults, warnings := OfSpecifications, lost := Lost} = Endin
 %% Tables
 
 properties_spec() ->
+    Seen = ~"With an event of the property, or seen to their end.",
+    Unbreakable = ~"Processes for which nothing can break it any more.",
+    Undecided = ~"Processes that were cut off, or for which the monitor cannot tell.",
     #{
         name => ~"properties",
         title => ~"Properties",
         columns => [
-            text(~"property", ~"Property", key, fun(#{property := Name}) -> Name end),
-            name(~"node", ~"Node", key, node),
-            count(~"processes", ~"Processes", ~"Processes of the property.", processes),
-            count(
-                ~"seen",
-                ~"Seen",
-                ~"With an event of the property, or seen to their end.",
-                seen
-            ),
-            count(~"violations", ~"Broken", ~"How often it did not hold.", no),
-            count(~"met", ~"Met", ~"Processes for which nothing can break it any more.", yes),
-            count(
-                ~"inconclusive",
-                ~"Undecided",
-                ~"Processes that were cut off, or for which the monitor cannot tell.",
-                inconclusive
-            ),
-            count(~"crashed", ~"Crashes", ~"Of the monitor.", crashed)
+            {~"property", ~"Property", string, key, property},
+            {~"node", ~"Node", string, key, node},
+            {~"processes", ~"Processes", count, ~"Processes of the property.", processes},
+            {~"seen", ~"Seen", count, Seen, seen},
+            {~"violations", ~"Broken", count, ~"How often it did not hold.", no},
+            {~"met", ~"Met", count, Unbreakable, yes},
+            {~"inconclusive", ~"Undecided", count, Undecided, inconclusive},
+            {~"crashed", ~"Crashes", count, ~"Of the monitor.", crashed}
         ]
     }.
 
 partitions_spec() ->
+    Partial = ~"Processes that ran already, seen to their end.",
     #{
         name => ~"partitions",
         title => ~"Traces",
         columns => [
-            name(~"node", ~"Node", key, node),
-            count(~"complete", ~"Complete", ~"Processes seen from start to end.", complete),
-            count(
-                ~"partial", ~"Partial", ~"Processes that ran already, seen to their end.", partial
-            ),
-            count(~"gap", ~"With a gap", ~"Processes that were cut off.", gap),
-            count(~"open", ~"Running", ~"Processes that had not ended.", open),
-            count(~"events", ~"Events", ~"Received events.", events),
-            {~"rate", ~"Events a second", {number, ~"1/s"}, fun(#{rate := Rate}) -> Rate end}
+            {~"node", ~"Node", string, key, node},
+            {~"complete", ~"Complete", count, ~"Processes seen from start to end.", complete},
+            {~"partial", ~"Partial", count, Partial, partial},
+            {~"gap", ~"With a gap", count, ~"Processes that were cut off.", gap},
+            {~"open", ~"Running", count, ~"Processes that had not ended.", open},
+            {~"events", ~"Events", count, ~"Received events.", events},
+            {~"rate", ~"Events a second", {number, ~"1/s"}, rate}
         ]
     }.
 
 violations_spec() ->
+    Bindings = fun(Report) -> short(dyno_verify_text:bindings(Report)) end,
+    Last = fun(Report) ->
+        Events = [short(string:trim(Event)) || Event <- dyno_verify_text:events(Report)],
+        iolist_to_binary(lists:join("\n", Events))
+    end,
     #{
         name => ~"violations",
         title => ~"Violations",
         columns => [
-            {~"time", ~"Time", ns, #{role => key, help => ~"Since monitoring began."}, fun(
-                #{at_ns := At}
-            ) ->
-                At
-            end},
-            text(~"property", ~"Property", key, fun dyno_verify_text:property/1),
-            text(~"process", ~"Process", key, fun(#{process := Process}) ->
+            {~"time", ~"Time", ns, [key, ~"Since monitoring began."], at_ns},
+            {~"property", ~"Property", string, key, fun dyno_verify_text:property/1},
+            {~"process", ~"Process", string, key, fun(#{process := Process}) ->
                 dyno_verify_text:process(Process)
-            end),
-            name(~"node", ~"Node", note, node),
-            text(~"step", ~"Step", note, fun dyno_verify_text:step/1),
-            text(~"bindings", ~"Bindings", note, fun(Report) ->
-                short(dyno_verify_text:bindings(Report))
-            end),
-            text(~"events", ~"Last events", note, fun(Report) ->
-                Events = [short(string:trim(Event)) || Event <- dyno_verify_text:events(Report)],
-                iolist_to_binary(lists:join("\n", Events))
-            end),
-            name(~"trace", ~"Trace", note, trace)
+            end},
+            {~"node", ~"Node", string, note, node},
+            {~"step", ~"Step", string, note, fun dyno_verify_text:step/1},
+            {~"bindings", ~"Bindings", string, note, Bindings},
+            {~"events", ~"Last events", string, note, Last},
+            {~"trace", ~"Trace", string, note, trace}
         ]
     }.
 
@@ -325,11 +313,3 @@ soundness_spec() ->
             {~"text", ~"Text", string, fun(Text) -> Text end}
         ]
     }.
-
-text(Name, Title, Role, Cell) -> {Name, Title, string, #{role => Role}, Cell}.
-
-name(Name, Title, Role, Key) ->
-    text(Name, Title, Role, fun(Row) -> atom_to_binary(map_get(Key, Row)) end).
-
-count(Name, Title, Help, Key) ->
-    {Name, Title, count, #{help => Help}, fun(Row) -> map_get(Key, Row) end}.

@@ -7,6 +7,7 @@
 -export([suite/0, all/0, groups/0]).
 -export([
     a_row_for_each_item/1,
+    cells_and_properties_are_short/1,
     kinds_are_types_and_units/1,
     roles_follow_from_types/1,
     sorts/1,
@@ -26,6 +27,7 @@ groups() ->
     [
         {all, [parallel], [
             a_row_for_each_item,
+            cells_and_properties_are_short,
             kinds_are_types_and_units,
             roles_follow_from_types,
             sorts,
@@ -95,9 +97,34 @@ a_row_for_each_item(_) ->
     ?assertMatch(#{rows := [], columns := [_, _]}, dyno_recording_table:make(spec(), [])),
     %% Larger than a recording may hold.
     ?assertMatch(
-        #{rows := [[~"a", undefined], [~"b", 1.0e100]]},
-        dyno_recording_table:make(spec(), [{~"a", 1.00000000001e100}, {~"b", 1.0e100}])
+        #{rows := [[~"a", undefined], [~"b", 3]]},
+        dyno_recording_table:make(spec(), [{~"a", 1.00000000001e100}, {~"b", 2.5}])
     ).
+
+%% Cells by key, position and path; atoms as text; properties by their values.
+cells_and_properties_are_short(_) ->
+    Columns = [
+        {~"name", ~"Name", string, key, name},
+        {~"size", ~"Size", count, [lower, ~"In all."], [of_it, 2]},
+        {~"size_low", ~"Size, from", count, [optional, {low, ~"size"}], low}
+    ],
+    Spec = #{name => ~"t", title => ~"T", columns => Columns},
+    Items = [#{name => one, of_it => {x, 3}}, #{name => undefined, of_it => {x, unknown}}],
+    ?assertMatch(
+        #{
+            columns := [
+                #{name := ~"name", role := key},
+                #{name := ~"size", role := value, better := lower, help := ~"In all."}
+            ],
+            rows := [[~"one", 3], [undefined, undefined]]
+        },
+        dyno_recording_table:make(Spec, Items)
+    ),
+    ?assertMatch(
+        #{columns := [_, _, #{role := low, 'of' := ~"size"}], rows := [[~"one", 3, 1]]},
+        dyno_recording_table:make(Spec, [(hd(Items))#{low => 1}])
+    ),
+    ?assertError({badkey, name}, dyno_recording_table:make(Spec, [#{of_it => {x, 1}}])).
 
 kinds_are_types_and_units(_) ->
     Expected = [

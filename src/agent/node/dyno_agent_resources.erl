@@ -331,6 +331,7 @@ address(Error) -> Error.
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
+    Queue = ~"In the runtime; not known of sockets.",
     [
         #{
             name => ~"ets",
@@ -341,12 +342,12 @@ tables() ->
                 {~"table", ~"Table", string, fun(#{name := Name}) ->
                     dyno_agent_name:module(Name)
                 end},
-                {~"tables", ~"Tables of the name", count, field(tables)},
-                {~"objects", ~"Objects", count, field(objects)},
-                {~"objects_max", ~"Objects, max", count, field(objects_max)},
-                {~"memory", ~"Memory", bytes, field(memory_bytes)},
-                {~"memory_max", ~"Memory, max", bytes, #{better => lower}, field(memory_max_bytes)},
-                {~"memory_growth", ~"Memory, since the start", bytes, #{better => lower}, fun(
+                {~"tables", ~"Tables of the name", count, tables},
+                {~"objects", ~"Objects", count, objects},
+                {~"objects_max", ~"Objects, max", count, objects_max},
+                {~"memory", ~"Memory", bytes, memory_bytes},
+                {~"memory_max", ~"Memory, max", bytes, lower, memory_max_bytes},
+                {~"memory_growth", ~"Memory, since the start", bytes, lower, fun(
                     #{memory_bytes := Bytes, memory_first_bytes := First}
                 ) ->
                     Bytes - First
@@ -358,26 +359,15 @@ tables() ->
             title => ~"Ports and sockets",
             items => fun(Result) -> some(busiest_first(maps:get(ports, Result, []))) end,
             columns => [
-                {~"kind", ~"Kind", string, field(kind)},
-                {~"open", ~"Open", count, field(open)},
-                {~"open_max", ~"Open, max", count, field(open_max)},
-                {~"input", ~"Input", bytes, field(input_bytes)},
-                {~"output", ~"Output", bytes, field(output_bytes)},
-                {
-                    ~"queue_max",
-                    ~"Waiting to be sent, max",
-                    bytes,
-                    #{better => lower, help => ~"In the runtime; not known of sockets."},
-                    fun
-                        (#{queue_max_bytes := unknown}) -> undefined;
-                        (#{queue_max_bytes := Bytes}) -> Bytes
-                    end
-                }
+                {~"kind", ~"Kind", string, kind},
+                {~"open", ~"Open", count, open},
+                {~"open_max", ~"Open, max", count, open_max},
+                {~"input", ~"Input", bytes, input_bytes},
+                {~"output", ~"Output", bytes, output_bytes},
+                {~"queue_max", ~"Waiting to be sent, max", bytes, [lower, Queue], queue_max_bytes}
             ]
         }
     ].
-
-field(Key) -> fun(#{Key := Value}) -> Value end.
 
 some([]) -> none;
 some(Items) -> Items.

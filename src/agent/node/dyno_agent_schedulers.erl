@@ -219,17 +219,21 @@ nanoseconds(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
+    Busy = ~"As the runtime has it: running processes, ports and its own work.",
+    Cpu =
+        <<
+            "The processor time of its thread. More than busy: it waits actively; less: others had "
+            "the processor."
+        >>,
     [
         #{
             name => ~"runnable",
             title => ~"Processes that run or are ready to, at a time",
             items => fun runnable/1,
             columns => [
-                {~"processes", ~"Processes", string, #{role => key}, fun({Name, _, _}) -> Name end},
-                {~"share", ~"Of the time", ratio, fun({_, Share, _}) -> Share end},
-                {~"waiting", ~"At least so many wait for a scheduler", count, fun({_, _, Wait}) ->
-                    Wait
-                end}
+                {~"processes", ~"Processes", string, key, 1},
+                {~"share", ~"Of the time", ratio, 2},
+                {~"waiting", ~"At least so many wait for a scheduler", count, 3}
             ]
         },
         #{
@@ -241,28 +245,8 @@ tables() ->
                     {~"scheduler", ~"Scheduler", string, fun(#{type := Type, id := Id}) ->
                         <<(kind(Type))/binary, (integer_to_binary(Id))/binary>>
                     end},
-                    {
-                        ~"busy",
-                        ~"Busy",
-                        ratio,
-                        #{
-                            help =>
-                                ~"As the runtime has it: running processes, ports and its own work."
-                        },
-                        fun(#{busy := Busy}) -> Busy end
-                    },
-                    {
-                        ~"cpu",
-                        ~"On a processor",
-                        ratio,
-                        #{
-                            help => <<
-                                "The processor time of its thread. More than busy: it waits "
-                                "actively; less: others had the processor."
-                            >>
-                        },
-                        fun(#{cpu := Cpu}) -> Cpu end
-                    }
+                    {~"busy", ~"Busy", ratio, Busy, busy},
+                    {~"cpu", ~"On a processor", ratio, Cpu, cpu}
                 ] ++
                 [
                     {atom_to_binary(State), Title, ratio, fun(#{states := States}) ->

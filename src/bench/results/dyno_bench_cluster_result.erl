@@ -74,7 +74,7 @@ series({Name, Samples}, Label, TimesMs) ->
 table(Nodes, Totals) ->
     Items = [
         #{
-            node => atom_to_binary(Name),
+            node => Name,
             workers => lists:last([0 | [C || #{status := here, concurrency := C} <- Samples]]),
             rates => [P || #{status := here, per_second := P} <- Samples]
         }
@@ -98,16 +98,15 @@ spec() ->
         end
     end,
     Rate = {number, ~"1/s"},
-    Higher = #{better => higher},
     #{
         name => ~"cluster",
         title => ~"Cluster",
         columns => [
-            {~"node", ~"Node", string, fun(#{node := Node}) -> Node end},
-            {~"workers", ~"Workers", count, fun(#{workers := Workers}) -> Workers end},
-            {~"throughput", ~"Throughput, median", Rate, Higher, Rates(fun dyno_stats:median/1)},
-            {~"lowest", ~"Lowest", Rate, Higher, Rates(fun lists:min/1)},
-            {~"highest", ~"Highest", Rate, Higher, Rates(fun lists:max/1)},
+            {~"node", ~"Node", string, node},
+            {~"workers", ~"Workers", count, workers},
+            {~"throughput", ~"Throughput, median", Rate, higher, Rates(fun dyno_stats:median/1)},
+            {~"lowest", ~"Lowest", Rate, higher, Rates(fun lists:min/1)},
+            {~"highest", ~"Highest", Rate, higher, Rates(fun lists:max/1)},
             {~"samples", ~"Samples", count, fun(#{rates := Of}) -> length(Of) end}
         ]
     }.

@@ -98,8 +98,8 @@ item(Workers, {Samples, Throughput}, Best, Steps) ->
         end,
     Verdict =
         case Steps of
-            _ when Workers =:= Best -> ~"best";
-            [#{verdict := Of}] -> atom_to_binary(Of);
+            _ when Workers =:= Best -> best;
+            [#{verdict := Of}] -> Of;
             [] -> undefined
         end,
     [Compared | _] = Steps ++ [maps:from_keys([against, ratio, low, high], undefined)],
@@ -112,39 +112,25 @@ item(Workers, {Samples, Throughput}, Best, Steps) ->
     }.
 
 spec(Label) ->
-    Get = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
-    Interval = fun(N) -> fun(#{interval := Interval}) -> element(N, Interval) end end,
     TimeNs = fun(#{workers := Workers, throughput := Throughput}) ->
         Workers * 1.0e9 / Throughput
     end,
-    Low = #{role => low, 'of' => ~"throughput"},
-    High = #{role => high, 'of' => ~"throughput"},
+    Rate = {number, ~"1/s"},
+    Factor = {number, ~"1"},
     #{
         name => ~"concurrencies",
         title => <<"Throughput by concurrency: ", Label/binary>>,
         columns => [
-            {~"concurrency", ~"Workers", count, #{role => key}, Get(workers)},
-            {~"throughput", ~"Throughput", {number, ~"1/s"}, #{better => higher}, Get(throughput)},
-            {~"low", ~"Low", {number, ~"1/s"}, Low, Interval(1)},
-            {~"high", ~"High", {number, ~"1/s"}, High, Interval(2)},
-            {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}, TimeNs},
-            {~"against", ~"Compared with", count, #{role => note}, Get(against)},
-            {~"ratio", ~"Ratio of the throughputs", {number, ~"1"}, Get(ratio)},
-            {
-                ~"ratio_low",
-                ~"Ratio, low",
-                {number, ~"1"},
-                #{role => low, 'of' => ~"ratio"},
-                Get(low)
-            },
-            {
-                ~"ratio_high",
-                ~"Ratio, high",
-                {number, ~"1"},
-                #{role => high, 'of' => ~"ratio"},
-                Get(high)
-            },
-            {~"verdict", ~"Verdict", string, Get(verdict)},
-            {~"samples", ~"Samples", count, #{role => note}, Get(samples)}
+            {~"concurrency", ~"Workers", count, key, workers},
+            {~"throughput", ~"Throughput", Rate, higher, throughput},
+            {~"low", ~"Low", Rate, {low, ~"throughput"}, [interval, 1]},
+            {~"high", ~"High", Rate, {high, ~"throughput"}, [interval, 2]},
+            {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, lower, TimeNs},
+            {~"against", ~"Compared with", count, note, against},
+            {~"ratio", ~"Ratio of the throughputs", Factor, ratio},
+            {~"ratio_low", ~"Ratio, low", Factor, {low, ~"ratio"}, low},
+            {~"ratio_high", ~"Ratio, high", Factor, {high, ~"ratio"}, high},
+            {~"verdict", ~"Verdict", string, verdict},
+            {~"samples", ~"Samples", count, note, samples}
         ]
     }.

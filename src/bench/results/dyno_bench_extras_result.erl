@@ -31,61 +31,35 @@ single_calls() ->
         name => ~"single_calls",
         title => ~"Single calls",
         columns => [
-            {~"code", ~"Code", string, #{role => key}, field(code)},
-            {~"calls", ~"Calls timed", count, #{role => note}, field(calls)},
-            {~"min", ~"Shortest", ns, field(min_ns)},
-            {~"median", ~"Median", ns, field(median_ns)},
-            {~"p99", ~"99th percentile", ns, field(p99_ns)},
-            {~"max", ~"Longest", ns, field(max_ns)},
-            {~"deviation", ~"Standard deviation by the mean", ratio, field(deviation)}
+            {~"code", ~"Code", string, key, code},
+            {~"calls", ~"Calls timed", count, note, calls},
+            {~"min", ~"Shortest", ns, min_ns},
+            {~"median", ~"Median", ns, median_ns},
+            {~"p99", ~"99th percentile", ns, p99_ns},
+            {~"max", ~"Longest", ns, max_ns},
+            {~"deviation", ~"Standard deviation by the mean", ratio, deviation}
         ]
     }.
 
 side_effects() ->
+    Number = {number, ~"1"},
+    PerCall = {number, ~"ns/call"},
     #{
         name => ~"side_effects",
         title => ~"Other processes that the codes make work",
         columns => [
-            {~"code", ~"Code", string, #{role => key}, field(code)},
-            {~"process", ~"Process", string, #{role => key}, field(who)},
-            {~"kind", ~"Kind", string, fun(#{kind := Kind}) -> atom_to_binary(Kind) end},
-            {~"count", ~"How many; spawned: for a call", {number, ~"1"}, field(count)},
-            {
-                ~"reductions_per_call",
-                ~"Reductions per call",
-                {number, ~"1"},
-                lower(),
-                field(reductions)
-            },
-            {
-                ~"own_time_per_call",
-                ~"Time running per call, traced",
-                {number, ~"ns/call"},
-                lower(),
-                field(own_ns)
-            },
-            {
-                ~"messages_per_call",
-                ~"Messages received per call",
-                {number, ~"1"},
-                lower(),
-                field(messages)
-            },
-            {~"queue", ~"Left in mailboxes", count, lower(), field(queue)},
-            {~"memory", ~"Memory afterwards", bytes, lower(), field(memory)},
-            {
-                ~"memory_growth",
-                ~"Memory gained per call",
-                {number, ~"B"},
-                lower(),
-                field(memory_growth)
-            }
+            {~"code", ~"Code", string, key, code},
+            {~"process", ~"Process", string, key, who},
+            {~"kind", ~"Kind", string, kind},
+            {~"count", ~"How many; spawned: for a call", Number, count},
+            {~"reductions_per_call", ~"Reductions per call", Number, lower, reductions},
+            {~"own_time_per_call", ~"Time running per call, traced", PerCall, lower, own_ns},
+            {~"messages_per_call", ~"Messages received per call", Number, lower, messages},
+            {~"queue", ~"Left in mailboxes", count, lower, queue},
+            {~"memory", ~"Memory afterwards", bytes, lower, memory},
+            {~"memory_growth", ~"Memory gained per call", {number, ~"B"}, lower, memory_growth}
         ]
     }.
-
-field(Key) -> fun(Item) -> map_get(Key, Item) end.
-
-lower() -> #{better => lower}.
 
 -spec columns(dyno_bench_engine:candidate()) ->
     [{binary(), binary(), fun((dyno_bench_engine:candidate()) -> number() | undefined)}].

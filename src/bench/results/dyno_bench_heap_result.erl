@@ -30,56 +30,23 @@ matters(#{default := #{time_ns := Ns}, without_ns := WithoutNs}) ->
     Ns > (1 + dyno_stats_verdict:threshold()) * WithoutNs.
 
 heaps() ->
-    Field = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
-    In = fun(Heap, Key) -> fun(#{Heap := Of}) -> map_get(Key, Of) end end,
-    Lower = #{better => lower},
+    Time = {number, ~"ns/call"},
+    Count = {number, ~"1"},
+    Without = ~"Time per call without collections",
+    DefaultTime = ~"Time per call with the default heap",
+    Default = ~"Collections per call with the default heap",
+    Room = ~"Collections per call with a large heap",
     #{
         name => ~"heaps",
         title => ~"The heap: a fresh process, and one with room",
         columns => [
-            {~"code", ~"Code", string, #{role => key}, Field(code)},
-            {
-                ~"without_collections",
-                ~"Time per call without collections",
-                {number, ~"ns/call"},
-                Lower,
-                Field(without_ns)
-            },
-            {
-                ~"collection_time",
-                ~"Time of a collection",
-                {number, ~"ns"},
-                Lower,
-                Field(collection_ns)
-            },
-            {
-                ~"default_time",
-                ~"Time per call with the default heap",
-                {number, ~"ns/call"},
-                Lower,
-                In(default, time_ns)
-            },
-            {
-                ~"default_collections",
-                ~"Collections per call with the default heap",
-                {number, ~"1"},
-                Lower,
-                In(default, collections)
-            },
-            {
-                ~"room_time",
-                ~"Time per call with a large heap",
-                {number, ~"ns/call"},
-                Lower,
-                In(room, time_ns)
-            },
-            {
-                ~"room_collections",
-                ~"Collections per call with a large heap",
-                {number, ~"1"},
-                Lower,
-                In(room, collections)
-            }
+            {~"code", ~"Code", string, key, code},
+            {~"without_collections", Without, Time, lower, without_ns},
+            {~"collection_time", ~"Time of a collection", {number, ~"ns"}, lower, collection_ns},
+            {~"default_time", DefaultTime, Time, lower, [default, time_ns]},
+            {~"default_collections", Default, Count, lower, [default, collections]},
+            {~"room_time", ~"Time per call with a large heap", Time, lower, [room, time_ns]},
+            {~"room_collections", Room, Count, lower, [room, collections]}
         ]
     }.
 

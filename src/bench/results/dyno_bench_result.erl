@@ -202,71 +202,43 @@ doubts(#{candidates := Candidates} = Result) ->
 columns(Metric, First, Result) ->
     Concurrency = maps:get(concurrency, Result, 1),
     Of = fun(Fun) -> fun(#{candidate := Candidate}) -> Fun(Candidate) end end,
-    In = fun(Key) -> fun(#{pair := Pair}) -> map_get(Key, Pair) end end,
-    Get = fun(Key) -> Of(fun(Candidate) -> map_get(Key, Candidate) end) end,
-    Low = #{role => low, 'of' => ~"time_per_call"},
-    High = #{role => high, 'of' => ~"time_per_call"},
-    Lower = #{better => lower},
+    Time = {number, ~"ns/call"},
+    Factor = {number, ~"1"},
+    Rate = Of(fun(C) -> Concurrency * 1.0e9 / time(C) end),
+    Low = Of(fun(C) -> element(1, interval(C)) end),
+    High = Of(fun(C) -> element(2, interval(C)) end),
+    Words = {number, ~"words/call"},
+    Collections = [candidate, garbage_collections],
     [
-        {~"code", ~"Code", string, fun(#{label := Label}) -> Label end},
-        {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, Lower, Of(fun time/1)},
-        {~"low", ~"Low", {number, ~"ns/call"}, Low, Of(fun(C) -> element(1, interval(C)) end)},
-        {~"high", ~"High", {number, ~"ns/call"}, High, Of(fun(C) -> element(2, interval(C)) end)},
-        {
-            ~"calls_per_second",
-            per_second(Concurrency),
-            {number, ~"1/s"},
-            #{better => higher},
-            Of(fun(C) -> Concurrency * 1.0e9 / time(C) end)
-        },
-        {~"ratio", ~"Times the fastest", {number, ~"1"}, Lower, In(ratio)},
-        {~"ratio_low", ~"Ratio, low", {number, ~"1"}, #{role => low, 'of' => ~"ratio"}, In(low)},
-        {
-            ~"ratio_high",
-            ~"Ratio, high",
-            {number, ~"1"},
-            #{role => high, 'of' => ~"ratio"},
-            In(high)
-        },
-        {~"verdict", ~"Verdict", string, In(verdict)},
-        {
-            ~"reductions_per_call",
-            ~"Reductions per call",
-            {number, ~"1"},
-            Lower,
-            Of(fun reductions/1)
-        },
-        {~"words_per_call", ~"Words per call", {number, ~"words/call"}, Lower, Of(fun words/1)},
+        {~"code", ~"Code", string, label},
+        {~"time_per_call", ~"Time per call", Time, lower, Of(fun time/1)},
+        {~"low", ~"Low", Time, {low, ~"time_per_call"}, Low},
+        {~"high", ~"High", Time, {high, ~"time_per_call"}, High},
+        {~"calls_per_second", per_second(Concurrency), {number, ~"1/s"}, higher, Rate},
+        {~"ratio", ~"Times the fastest", Factor, lower, [pair, ratio]},
+        {~"ratio_low", ~"Ratio, low", Factor, {low, ~"ratio"}, [pair, low]},
+        {~"ratio_high", ~"Ratio, high", Factor, {high, ~"ratio"}, [pair, high]},
+        {~"verdict", ~"Verdict", string, [pair, verdict]},
+        {~"reductions_per_call", ~"Reductions per call", Factor, lower, Of(fun reductions/1)},
+        {~"words_per_call", ~"Words per call", Words, lower, Of(fun words/1)},
         {~"inexact", ~"Not deterministic", string, Of(fun varying/1)},
-        {
-            ~"collections_per_call",
-            ~"Collections per call",
-            {number, ~"1"},
-            Lower,
-            Get(garbage_collections)
-        },
-        {~"waiting", ~"Others' time", ratio, Get(waiting)},
-        {
-            ~"iterations",
-            ~"Iterations an epoch",
-            {number, ~"count"},
-            #{role => note},
-            Get(iterations)
-        },
-        {~"form", ~"Called", string, Of(fun(#{form := Form}) -> atom_to_binary(Form) end)}
+        {~"collections_per_call", ~"Collections per call", Factor, lower, Collections},
+        {~"waiting", ~"Others' time", ratio, [candidate, waiting]},
+        {~"iterations", ~"Iterations an epoch", {number, ~"count"}, note, [candidate, iterations]},
+        {~"form", ~"Called", string, [candidate, form]}
     ] ++
         [
             {
                 ~"value",
                 dyno_bench_metric:title(Metric),
                 {number, dyno_bench_metric:unit(Metric)},
-                Lower,
+                lower,
                 Of(fun(C) -> dyno_bench_metric:least(decisive(Metric, C)) end)
             }
          || Metric =/= time
         ] ++
         [
-            {Name, Title, {number, ~"1"}, Lower, Of(Cell)}
+            {Name, Title, Factor, lower, Of(Cell)}
          || {Name, Title, Cell} <- dyno_bench_extras_result:columns(First)
         ].
 
@@ -303,8 +275,8 @@ against(Same, Same, Result) ->
     Verdict =
         case {is_time(Result), doubts(Result)} of
             {true, #{Same := _}} -> undefined;
-            {true, _} -> ~"fastest";
-            {false, _} -> ~"least"
+            {true, _} -> fastest;
+            {false, _} -> least
         end,
     #{ratio => 1.0, low => undefined, high => undefined, verdict => Verdict};
 against(Fastest, Number, #{pairs := Pairs} = Result) ->
@@ -338,7 +310,7 @@ is_time(Result) -> dyno_bench_metric:is_time(maps:get(metric, Result, time)).
 shown(#{a := A, b := B} = Pair, Result) ->
     case doubts(Result) of
         Doubts when is_map_key(A, Doubts); is_map_key(B, Doubts) ->
-            #{ratio => undefined, low => undefined, high => undefined, verdict => ~"unknown"};
+            #{ratio => undefined, low => undefined, high => undefined, verdict => unknown};
         _ ->
             judged(Pair, Result)
     end.
@@ -354,9 +326,9 @@ judged(#{ratio := Ratio, low := Low, high := High, verdict := Verdict}, Result) 
                 %% With too few samples requested to decide anything, there is no verdict.
                 {undecided, #{fixed := true}} when Low =:= undefined -> undefined;
                 %% Only times are slower or faster.
-                {slower, _} when not IsTime -> ~"more";
-                {faster, _} when not IsTime -> ~"less";
-                {_, _} -> atom_to_binary(Verdict)
+                {slower, _} when not IsTime -> more;
+                {faster, _} when not IsTime -> less;
+                {_, _} -> Verdict
             end
     }.
 
@@ -373,17 +345,17 @@ comparisons(Labels, #{pairs := Pairs} = Result) ->
             Metric -> text("Ratio: ~ts", [string:lowercase(dyno_bench_metric:title(Metric))])
         end,
     Code = fun(Key) -> fun({Pair, _}) -> lists:nth(map_get(Key, Pair), Labels) end end,
-    In = fun(Key) -> fun({_, Shown}) -> map_get(Key, Shown) end end,
+    Factor = {number, ~"1"},
     Spec = #{
         name => ~"comparisons",
         title => ~"Comparisons",
         columns => [
-            {~"a", ~"Code", string, #{role => key}, Code(b)},
-            {~"b", ~"Compared with", string, #{role => key}, Code(a)},
-            {~"ratio", Title, {number, ~"1"}, #{better => lower}, In(ratio)},
-            {~"low", ~"Low", {number, ~"1"}, #{role => low, 'of' => ~"ratio"}, In(low)},
-            {~"high", ~"High", {number, ~"1"}, #{role => high, 'of' => ~"ratio"}, In(high)},
-            {~"verdict", ~"Verdict", string, In(verdict)}
+            {~"a", ~"Code", string, key, Code(b)},
+            {~"b", ~"Compared with", string, key, Code(a)},
+            {~"ratio", Title, Factor, lower, [2, ratio]},
+            {~"low", ~"Low", Factor, {low, ~"ratio"}, [2, low]},
+            {~"high", ~"High", Factor, {high, ~"ratio"}, [2, high]},
+            {~"verdict", ~"Verdict", string, [2, verdict]}
         ]
     },
     dyno_recording_table:make(Spec, [{Pair, shown(Pair, Result)} || Pair <- Pairs]).

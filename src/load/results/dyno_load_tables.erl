@@ -35,11 +35,9 @@ errors() ->
         name => ~"errors",
         title => ~"Errors",
         columns => [
-            {~"reason", ~"Reason", string, fun({Reason, _, _}) -> Reason end},
-            {~"count", ~"Count", count, #{better => lower}, fun({_, Count, _}) -> Count end},
-            {~"stack", ~"The stack of one of them", string, #{role => note}, fun({_, _, Stack}) ->
-                Stack
-            end}
+            {~"reason", ~"Reason", string, 1},
+            {~"count", ~"Count", count, lower, 2},
+            {~"stack", ~"The stack of one of them", string, note, 3}
         ]
     }.
 
@@ -48,7 +46,7 @@ operations() ->
         name => ~"operations",
         title => ~"Operations",
         columns => [
-            {~"operation", ~"Operation", string, fun({Operation, _, _}) -> Operation end}
+            {~"operation", ~"Operation", string, 1}
             | measured(fun({_, DurationNs, Snapshot}) -> {DurationNs, Snapshot} end)
         ]
     }.
@@ -58,14 +56,14 @@ phases() ->
         name => ~"phases",
         title => ~"Phases",
         columns => [
-            {~"phase", ~"Phase", string, fun(#{name := Name}) -> Name end},
-            {~"model", ~"Model", string, fun(#{model := Model}) -> atom_to_binary(Model) end},
+            {~"phase", ~"Phase", string, name},
+            {~"model", ~"Model", string, model},
             {~"start", ~"Start", {integer, ~"ms"}, fun(#{start_ns := Ns}) -> Ns div 1_000_000 end},
             {~"duration", ~"Duration", {integer, ~"ms"}, fun(#{duration_ns := Ns}) ->
                 Ns div 1_000_000
             end},
             {~"offered", ~"Offered", {number, ~"1/s"}, fun offered/1},
-            {~"dropped", ~"Dropped", count, #{better => lower}, fun dyno_load_result:dropped/1},
+            {~"dropped", ~"Dropped", count, lower, fun dyno_load_result:dropped/1},
             {~"state", ~"State", string, fun(Part) -> state(dyno_load_verdict:of_part(Part)) end}
             | measured(fun(#{duration_ns := Ns, total := Total}) -> {Ns, Total} end)
         ]
@@ -81,7 +79,7 @@ state(generator) -> ~"generator limited".
 %% The columns of some operations in a time; `Of` gives both.
 measured(Of) ->
     [
-        {Name, Title, Type, #{better => Better}, fun(Item) ->
+        {Name, Title, Type, Better, fun(Item) ->
             {DurationNs, Snapshot} = Of(Item),
             Value(DurationNs, Snapshot)
         end}
@@ -116,12 +114,10 @@ probes() ->
         name => ~"probes",
         title => ~"Search for the highest rate",
         columns => [
-            {~"rate", ~"Rate", {number, ~"1/s"}, #{role => key}, fun(#{rate_per_s := Rate}) ->
-                Rate
-            end},
-            {~"held", ~"Probes that held", count, fun(#{held := Held}) -> Held end},
-            {~"failed", ~"Probes that did not", count, fun(#{failed := Failed}) -> Failed end},
-            {~"decision", ~"Decision", string, fun(#{decision := D}) -> atom_to_binary(D) end},
+            {~"rate", ~"Rate", {number, ~"1/s"}, key, rate_per_s},
+            {~"held", ~"Probes that held", count, held},
+            {~"failed", ~"Probes that did not", count, failed},
+            {~"decision", ~"Decision", string, decision},
             {~"reason", ~"Reason", string, fun reason/1}
         ]
     }.
@@ -132,25 +128,17 @@ reason(#{why := generator}) -> ~"the generator was the bottleneck";
 reason(_Held) -> undefined.
 
 load_nodes() ->
+    Ahead = ~"Above 0 is ahead of dyno's clock, below is behind; starts are corrected.",
     #{
         name => ~"load_nodes",
         title => ~"Load nodes",
         columns => [
-            {~"node", ~"Node", string, fun(#{node := Node}) -> atom_to_binary(Node) end},
-            {~"workers", ~"Workers", count, fun(#{workers := Workers}) -> Workers end},
-            {~"operations", ~"Operations", count, fun(#{successes := Ok}) -> Ok end},
-            {~"errors", ~"Errors", count, fun(#{failures := Failed}) -> Failed end},
-            {
-                ~"clock_offset",
-                ~"Clock, + ahead",
-                ns,
-                #{
-                    help =>
-                        ~"Above 0 is ahead of dyno's clock, below is behind; starts are corrected."
-                },
-                fun(#{offset_ns := Offset}) -> Offset end
-            },
-            {~"clock_uncertainty", <<"Clock, ±"/utf8>>, ns, fun(#{uncertain_ns := Ns}) -> Ns end},
-            {~"lost_at", ~"Went down at", {integer, ~"ms"}, fun(#{lost_at_ms := Ms}) -> Ms end}
+            {~"node", ~"Node", string, node},
+            {~"workers", ~"Workers", count, workers},
+            {~"operations", ~"Operations", count, successes},
+            {~"errors", ~"Errors", count, failures},
+            {~"clock_offset", ~"Clock, + ahead", ns, Ahead, offset_ns},
+            {~"clock_uncertainty", <<"Clock, ±"/utf8>>, ns, uncertain_ns},
+            {~"lost_at", ~"Went down at", {integer, ~"ms"}, lost_at_ms}
         ]
     }.

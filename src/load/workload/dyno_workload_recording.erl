@@ -96,41 +96,21 @@ histogram(Snapshot) ->
     ).
 
 spec() ->
-    Of = fun(Fun) -> fun({_, Result}) -> Fun(Result) end end,
-    Response = fun(Fun) -> Of(fun(#{responses := Responses}) -> rounded(Fun(Responses)) end) end,
-    Lower = #{better => lower, optional => true},
+    Response = fun(Fun) -> fun({_, #{responses := Responses}}) -> Fun(Responses) end end,
+    Mean = Response(fun dyno_histogram:mean/1),
+    P99 = Response(fun(Responses) -> dyno_histogram:quantile(Responses, 0.99) end),
+    Lower = [lower, optional],
     #{
         name => ~"workload_repetitions",
         title => ~"Repetitions",
         columns => [
-            {~"repetition", ~"Repetition", integer, #{role => key}, fun({Number, _}) -> Number end},
-            {~"response_mean", ~"Mean response", ns, Lower, Response(fun dyno_histogram:mean/1)},
-            {
-                ~"response_p99",
-                ~"p99",
-                ns,
-                Lower,
-                Response(fun(Responses) -> dyno_histogram:quantile(Responses, 0.99) end)
-            },
-            {
-                ~"memory",
-                ~"Mean memory",
-                bytes,
-                Lower,
-                Of(fun(#{memory := Mean}) -> round(Mean) end)
-            },
-            {~"memory_peak", ~"Peak", bytes, Lower, Of(fun(#{memory_peak := Peak}) -> Peak end)},
-            {
-                ~"utilisation",
-                ~"Schedulers busy",
-                ratio,
-                Lower,
-                Of(fun(#{utilisation := Busy}) -> Busy end)
-            },
-            {~"duration", ~"Duration", ns, Of(fun(#{duration_ns := Ns}) -> Ns end)},
-            {~"requests", ~"Requests", count, Of(fun(#{requests := N}) -> N end)}
+            {~"repetition", ~"Repetition", integer, key, 1},
+            {~"response_mean", ~"Mean response", ns, Lower, Mean},
+            {~"response_p99", ~"p99", ns, Lower, P99},
+            {~"memory", ~"Mean memory", bytes, Lower, [2, memory]},
+            {~"memory_peak", ~"Peak", bytes, Lower, [2, memory_peak]},
+            {~"utilisation", ~"Schedulers busy", ratio, Lower, [2, utilisation]},
+            {~"duration", ~"Duration", ns, [2, duration_ns]},
+            {~"requests", ~"Requests", count, [2, requests]}
         ]
     }.
-
-rounded(undefined) -> undefined;
-rounded(Number) -> round(Number).

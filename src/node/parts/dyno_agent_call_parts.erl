@@ -37,14 +37,14 @@ tables() ->
             title => ~"Callers and callees",
             items => fun callers/1,
             columns => [
-                {~"function", ~"Function", string, #{role => key}, fun({MFA, _, _, _}) ->
+                {~"function", ~"Function", string, key, fun({MFA, _, _, _}) ->
                     dyno_agent_name:mfa(MFA)
                 end},
-                {~"processes", ~"Processes", string, #{role => key}, fun({_, Group, _, _}) ->
+                {~"processes", ~"Processes", string, key, fun({_, Group, _, _}) ->
                     element(1, dyno_agent_kind:print(Group))
                 end},
-                {~"calls", ~"Calls", count, fun({_, _, Calls, _}) -> Calls end},
-                {~"own_time", ~"Own time", ns, #{better => lower}, fun({_, _, _, Ns}) -> Ns end}
+                {~"calls", ~"Calls", count, 3},
+                {~"own_time", ~"Own time", ns, lower, 4}
             ]
         }
     ].
@@ -111,7 +111,7 @@ function_columns() ->
 
 %% Columns that exist only at levels that measure their values.
 optional({Name, Title, Kind, Properties, Cell}) ->
-    {Name, Title, Kind, Properties#{optional => true}, Cell}.
+    {Name, Title, Kind, [optional, Properties], Cell}.
 
 calls(#{counted := no}) -> undefined;
 calls(#{calls := Calls}) -> Calls.
@@ -120,27 +120,20 @@ estimate(Bound, #{counted := estimated} = F) -> maps:get(Bound, F, undefined);
 estimate(_Bound, _F) -> undefined.
 
 call_columns() ->
+    Estimated =
+        <<
+            "estimated: by its calls while it was counted; to count all of them would cost more "
+            "than the budget. at least: its module was loaded again."
+        >>,
     [
         bound(~"calls", ~"Calls", count, low, fun(F) -> estimate(calls_low, F) end),
         bound(~"calls", ~"Calls", count, high, fun(F) -> estimate(calls_high, F) end),
-        {
-            ~"counted",
-            ~"Counted",
-            string,
-            #{
-                help =>
-                    <<
-                        "estimated: by its calls while it was counted; to count all of them would "
-                        "cost more than the budget. at least: its module was loaded again."
-                    >>
-            },
-            fun
-                (#{counted := no}) -> ~"not counted";
-                (#{counted := at_least}) -> ~"at least";
-                (#{counted := Counted}) -> atom_to_binary(Counted);
-                (_) -> undefined
-            end
-        }
+        {~"counted", ~"Counted", string, Estimated, fun
+            (#{counted := no}) -> ~"not counted";
+            (#{counted := at_least}) -> ~"at least";
+            (#{counted := Counted}) -> Counted;
+            (_) -> undefined
+        end}
     ].
 
 bound(Of, Title, Kind, Role, Cell) ->
@@ -149,76 +142,40 @@ bound(Of, Title, Kind, Role, Cell) ->
         <<Of/binary, "_", (atom_to_binary(Role))/binary>>,
         <<Title/binary, ", ", (map_get(Role, Words))/binary>>,
         Kind,
-        #{role => Role, 'of' => Of},
+        {Role, Of},
         Cell
     }.
 
 time_columns() ->
+    Own =
+        <<
+            "Without the measured functions it called, and without what measuring it cost. Calls "
+            "of functions that are not measured are in it."
+        >>,
+    Total = ~"With all functions that it called, from samples.",
+    Share = ~"Of the own time of all measured functions.",
+    Raw = ~"As the runtime has it: the own time, and what measuring added to it.",
+    From =
+        <<
+            "samples: the stacks of running processes at random instants. calls: each call was "
+            "timed."
+        >>,
+    Note =
+        <<
+            "Below what can be told: measuring added more to the function's time than is left of "
+            "it."
+        >>,
+    Ns = fun(Ns, _) -> Ns end,
+    PerCall = {number, ~"ns/call"},
     lists:append([
-        of_time(
-            {~"own_time", ~"Own time", ns, #{
-                help =>
-                    <<
-                        "Without the measured functions it called, and without what measuring it "
-                        "cost. Calls of functions that are not measured are in it."
-                    >>,
-                better => lower
-            }},
-            own_time_ns,
-            fun(Ns, _) -> Ns end
-        ),
-        of_time(
-            {~"total_time", ~"Total time", ns, #{
-                help => ~"With all functions that it called, from samples.",
-                better => lower
-            }},
-            total_time_ns,
-            fun(Ns, _) -> Ns end
-        ),
-        of_time(
-            {~"time_per_call", ~"Time per call", {number, ~"ns/call"}, #{better => lower}},
-            own_time_ns,
-            fun per_call/2
-        ),
-        of_time(
-            {~"share", ~"Share", ratio, #{help => ~"Of the own time of all measured functions."}},
-            own_time_ns,
-            fun share/2
-        ),
+        of_time({~"own_time", ~"Own time", ns, [lower, Own]}, own_time_ns, Ns),
+        of_time({~"total_time", ~"Total time", ns, [lower, Total]}, total_time_ns, Ns),
+        of_time({~"time_per_call", ~"Time per call", PerCall, lower}, own_time_ns, fun per_call/2),
+        of_time({~"share", ~"Share", ratio, Share}, own_time_ns, fun share/2),
         [
-            {
-                ~"raw_time",
-                ~"Raw time",
-                ns,
-                #{help => ~"As the runtime has it: the own time, and what measuring added to it."},
-                fun(F) -> maps:get(raw_time_ns, F, undefined) end
-            },
-            {
-                ~"time_from",
-                ~"Time from",
-                string,
-                #{
-                    help =>
-                        <<
-                            "samples: the stacks of running processes at random instants. calls: "
-                            "each call was timed."
-                        >>
-                },
-                fun time_from/1
-            },
-            {
-                ~"note",
-                ~"Note",
-                string,
-                #{
-                    help =>
-                        <<
-                            "Below what can be told: measuring added more to the function's time "
-                            "than is left of it."
-                        >>
-                },
-                fun(F) -> note(is_told(F)) end
-            }
+            {~"raw_time", ~"Raw time", ns, Raw, raw_time_ns},
+            {~"time_from", ~"Time from", string, From, time_from},
+            {~"note", ~"Note", string, Note, fun(F) -> note(is_told(F)) end}
         ]
     ]).
 
@@ -259,18 +216,13 @@ share(Ns, #{own_time_ns := OwnNs, total_ns := TotalNs}) ->
         AllNs -> Ns / AllNs
     end.
 
-time_from(#{time_from := From}) -> atom_to_binary(From);
-time_from(_) -> undefined.
-
 note(true) -> undefined;
 note(false) -> ~"below what can be told".
 
 word_columns() ->
     [
-        {~"words", ~"Words", {integer, ~"words"}, #{better => lower}, fun(F) ->
-            maps:get(words, F, undefined)
-        end},
-        {~"words_per_call", ~"Words per call", {number, ~"words/call"}, #{better => lower}, fun
+        {~"words", ~"Words", {integer, ~"words"}, lower, words},
+        {~"words_per_call", ~"Words per call", {number, ~"words/call"}, lower, fun
             (#{words := Words, calls := Calls}) -> Words / max(1, Calls);
             (_) -> undefined
         end}

@@ -9,6 +9,12 @@
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
+    Ns = {number, ~"ns"},
+    Sampled = ~"How many calls were traced; not all of them.",
+    State =
+        <<
+            "measured, or why it no longer is: called_too_often, never_returns, reloaded."
+        >>,
     [
         #{
             name => ~"durations",
@@ -21,38 +27,18 @@ tables() ->
                 {~"function", ~"Function", string, fun(#{mfa := MFA}) ->
                     dyno_agent_name:mfa(MFA)
                 end},
-                {
-                    ~"sampled",
-                    ~"Sampled",
-                    count,
-                    #{help => ~"How many calls were traced; not all of them."},
-                    fun(#{count := Count}) -> Count end
-                },
-                {~"mean", ~"Mean", {number, ~"ns"}, #{better => lower}, fun(
-                    #{count := Count, sum_ns := Sum}
-                ) ->
+                {~"sampled", ~"Sampled", count, Sampled, count},
+                {~"mean", ~"Mean", Ns, lower, fun(#{count := Count, sum_ns := Sum}) ->
                     Sum / max(1, Count)
                 end},
-                {~"p50", ~"p50", {number, ~"ns"}, #{better => lower}, quantile(0.5)},
-                {~"p90", ~"p90", {number, ~"ns"}, #{better => lower}, quantile(0.9)},
-                {~"p99", ~"p99", {number, ~"ns"}, #{better => lower}, quantile(0.99)},
-                {~"max", ~"Max", {number, ~"ns"}, #{better => lower}, fun
+                {~"p50", ~"p50", Ns, lower, quantile(0.5)},
+                {~"p90", ~"p90", Ns, lower, quantile(0.9)},
+                {~"p99", ~"p99", Ns, lower, quantile(0.99)},
+                {~"max", ~"Max", Ns, lower, fun
                     (#{count := 0}) -> undefined;
                     (#{max_ns := Max}) -> Max
                 end},
-                {
-                    ~"state",
-                    ~"State",
-                    string,
-                    #{
-                        help =>
-                            <<
-                                "measured, or why it no longer is: called_too_often, "
-                                "never_returns, reloaded."
-                            >>
-                    },
-                    fun(#{state := State}) -> atom_to_binary(State) end
-                }
+                {~"state", ~"State", string, State, state}
             ]
         }
     ].

@@ -89,6 +89,10 @@ printed(Path) -> [dyno_agent_name:mfa(MFA) || MFA <- Path].
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
+    Own = ~"On a scheduler, without what tracing took.",
+    Off = ~"Waiting for messages, or ready to run, with callees.",
+    Bias = ~"Taken out. If it is much, trust samples more.",
+    Until = ~"From then on its time is its callers'.",
     [
         #{
             name => ~"call_times",
@@ -97,32 +101,13 @@ tables() ->
             items => fun functions/1,
             columns => [
                 name(~"function", ~"Function", fun({MFA, _}) -> MFA end),
-                {~"calls", ~"Calls", count, of_sums(calls)},
-                {
-                    ~"own_time",
-                    ~"Own time",
-                    ns,
-                    #{better => lower, help => ~"On a scheduler, without what tracing took."},
-                    of_sums(left)
-                },
-                {~"total_time", ~"With callees", ns, #{better => lower}, of_sums(total)},
-                {
-                    ~"off_time",
-                    ~"Off the schedulers",
-                    ns,
-                    #{
-                        better => lower,
-                        help => ~"Waiting for messages, or ready to run, with callees."
-                    },
-                    of_sums(total_off)
-                },
-                {
-                    ~"bias",
-                    ~"Of its time tracing took",
-                    ratio,
-                    #{role => note, help => ~"Taken out. If it is much, trust samples more."},
-                    fun({_, Sums}) -> bias(Sums) end
-                }
+                {~"calls", ~"Calls", count, [2, calls]},
+                {~"own_time", ~"Own time", ns, [lower, Own], [2, left]},
+                {~"total_time", ~"With callees", ns, lower, [2, total]},
+                {~"off_time", ~"Off the schedulers", ns, [lower, Off], [2, total_off]},
+                {~"bias", ~"Of its time tracing took", ratio, [note, Bias], fun({_, Sums}) ->
+                    bias(Sums)
+                end}
             ]
         },
         #{
@@ -133,8 +118,8 @@ tables() ->
             columns => [
                 name(~"caller", ~"Caller", fun({{Caller, _}, _}) -> Caller end),
                 name(~"function", ~"Calls", fun({{_, MFA}, _}) -> MFA end),
-                {~"calls", ~"How often", count, of_sums(calls)},
-                {~"total_time", ~"Time with callees", ns, #{better => lower}, of_sums(total)}
+                {~"calls", ~"How often", count, [2, calls]},
+                {~"total_time", ~"Time with callees", ns, lower, [2, total]}
             ]
         },
         #{
@@ -144,21 +129,13 @@ tables() ->
             items => fun hidden/1,
             columns => [
                 name(~"function", ~"Function", fun({MFA, _}) -> MFA end),
-                {
-                    ~"calls",
-                    ~"Calls until then",
-                    count,
-                    #{role => note, help => ~"From then on its time is its callers'."},
-                    fun({_, Calls}) -> Calls end
-                }
+                {~"calls", ~"Calls until then", count, [note, Until], 2}
             ]
         }
     ].
 
 name(Column, Title, MFA) ->
-    {Column, Title, string, #{role => key}, fun(Item) -> dyno_agent_name:mfa(MFA(Item)) end}.
-
-of_sums(Key) -> fun({_, #{Key := Value}}) -> Value end.
+    {Column, Title, string, key, fun(Item) -> dyno_agent_name:mfa(MFA(Item)) end}.
 
 hidden(#{hidden := []}) -> none;
 hidden(#{hidden := Hidden}) -> Hidden.

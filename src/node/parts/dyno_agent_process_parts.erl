@@ -12,13 +12,23 @@
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
-    Lifetime = #{
-        help =>
-            <<
-                "From a process's first call of a measured function until its end was noticed: at "
-                "most so long."
-            >>
-    },
+    Counted =
+        <<
+            "estimated: so many start that most send no message; counted are the calls that they "
+            "begin with."
+        >>,
+    Alive =
+        <<
+            "At the end of the run; estimated from those that were followed, if not all were."
+        >>,
+    Lifetime =
+        <<
+            "From a process's first call of a measured function until its end was noticed: at most "
+            "so long."
+        >>,
+    Lifetimes = ~"Processes that were monitored until they ended: a sample of all.",
+    Sampled = ~"Alive at a sample; memory and the like are of these only.",
+    Collections = ~"Garbage collections, at least: those that the samples show.",
     [
         #{
             name => ~"processes",
@@ -26,87 +36,35 @@ tables() ->
             items => fun(#{groups := Groups}) -> busiest_first(Groups) end,
             total => fun total/1,
             columns => [
-                {~"group", ~"Group", string, #{role => key}, fun(#{group := Kind}) ->
-                    element(1, dyno_agent_kind:print(Kind))
+                {~"group", ~"Group", string, key, printed(1)},
+                {~"kind", ~"Grouped by", string, key, printed(2)},
+                {~"discovered", ~"Discovered", count, discovered},
+                {~"counted", ~"Counted", string, [note, optional, Counted], fun
+                    (#{unseen := Unseen}) when Unseen > 0 -> estimated;
+                    (_) -> undefined
                 end},
-                {~"kind", ~"Grouped by", string, #{role => key}, fun(#{group := Kind}) ->
-                    element(2, dyno_agent_kind:print(Kind))
-                end},
-                {~"discovered", ~"Discovered", count, field(discovered)},
-                {
-                    ~"counted",
-                    ~"Counted",
-                    string,
-                    #{
-                        role => note,
-                        optional => true,
-                        help =>
-                            <<
-                                "estimated: so many start that most send no message; counted are "
-                                "the calls that they begin with."
-                            >>
-                    },
-                    fun
-                        (#{unseen := Unseen}) when Unseen > 0 -> ~"estimated";
-                        (_) -> undefined
-                    end
-                },
-                {
-                    ~"alive",
-                    ~"Alive",
-                    count,
-                    #{
-                        help =>
-                            <<
-                                "At the end of the run; estimated from those that were followed, "
-                                "if not all were."
-                            >>
-                    },
-                    fun
-                        (#{alive := unknown}) -> undefined;
-                        (#{alive := Alive}) -> Alive
-                    end
-                },
+                {~"alive", ~"Alive", count, Alive, alive},
                 {~"ended", ~"Ended", count, fun
                     (#{alive := unknown}) -> undefined;
-                    (#{discovered := All, alive := Alive}) -> max(0, All - Alive)
+                    (#{discovered := All, alive := Left}) -> max(0, All - Left)
                 end},
                 {~"lifetime_p50", ~"Lifetime, p50", ns, Lifetime, lifetime(0.5)},
                 {~"lifetime_p90", ~"Lifetime, p90", ns, Lifetime, lifetime(0.9)},
-                {
-                    ~"lifetimes",
-                    ~"Lifetimes",
-                    count,
-                    #{help => ~"Processes that were monitored until they ended: a sample of all."},
-                    fun(#{lives := Lives}) -> dyno_agent_event_histogram:count(Lives) end
-                },
-                {
-                    ~"sampled",
-                    ~"Sampled",
-                    count,
-                    #{help => ~"Alive at a sample; memory and the like are of these only."},
-                    field(sampled)
-                },
-                {~"memory", ~"Memory", bytes, #{better => lower}, seen(memory_bytes)},
-                {~"memory_max", ~"Memory, max", bytes, #{better => lower}, seen(memory_max_bytes)},
-                {~"reductions", ~"Reductions", count, #{better => lower}, seen(reductions)},
-                {
-                    ~"message_queue_max",
-                    ~"Longest queue",
-                    count,
-                    #{better => lower},
-                    seen(message_queue_max)
-                },
-                {
-                    ~"garbage_collections",
-                    ~"Collections",
-                    count,
-                    #{help => ~"Garbage collections, at least: those that the samples show."},
-                    seen(collections)
-                }
+                {~"lifetimes", ~"Lifetimes", count, Lifetimes, fun(#{lives := Lives}) ->
+                    dyno_agent_event_histogram:count(Lives)
+                end},
+                {~"sampled", ~"Sampled", count, Sampled, sampled},
+                {~"memory", ~"Memory", bytes, lower, seen(memory_bytes)},
+                {~"memory_max", ~"Memory, max", bytes, lower, seen(memory_max_bytes)},
+                {~"reductions", ~"Reductions", count, lower, seen(reductions)},
+                {~"message_queue_max", ~"Longest queue", count, lower, seen(message_queue_max)},
+                {~"garbage_collections", ~"Collections", count, Collections, seen(collections)}
             ]
         }
     ].
+
+printed(Position) ->
+    fun(#{group := Kind}) -> element(Position, dyno_agent_kind:print(Kind)) end.
 
 -spec metrics() -> [dyno_agent_instrument:metric()].
 metrics() ->
@@ -163,8 +121,6 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
             #{started := Started} <- [Results],
             Started > ?MANY_MORE * Discovered
         ].
-
-field(Key) -> fun(#{Key := Value}) -> Value end.
 
 %% Every process has memory: a group without any was too short-lived to be sampled.
 seen(Key) ->

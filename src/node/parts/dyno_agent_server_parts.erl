@@ -33,33 +33,29 @@
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
+    Busy = ~"The share of the time in callbacks; the sum of several processes.",
     [
         #{
             name => ~"servers",
             title => ~"Servers",
             items => fun(Window) -> some(servers(Window)) end,
             columns => [
-                column(~"server", ~"Server", string, name, #{role => key}),
-                column(~"module", ~"Module", string, module, #{role => key}),
-                column(~"processes", ~"Processes", count, processes, #{}),
-                column(~"served", ~"Messages", count, served, #{}),
+                {~"server", ~"Server", string, key, name},
+                {~"module", ~"Module", string, key, module},
+                {~"processes", ~"Processes", count, processes},
+                {~"served", ~"Messages", count, served},
                 at_least(~"served", count, served, in_part),
-                column(~"busy", ~"Busy", {number, ~"ratio"}, busy, #{
-                    better => lower,
-                    help => ~"The share of the time in callbacks; the sum of several processes."
-                }),
+                {~"busy", ~"Busy", {number, ~"ratio"}, [lower, Busy], busy},
                 at_least(~"busy", {number, ~"ratio"}, busy, untimed),
-                column(~"cpu", ~"On the processor", ns, cpu_ns, #{better => lower}),
+                {~"cpu", ~"On the processor", ns, lower, cpu_ns},
                 at_least(~"cpu", ns, cpu_ns, in_part),
-                column(~"cpu_high", ~"At most", ns, cpu_high, #{
-                    role => high, 'of' => ~"cpu", optional => true
-                })
-            ] ++ waited_columns(~"delay_p50", ~"Waited p50", delay_p50, #{}) ++
-                waited_columns(~"delay_p90", ~"Waited p90", delay_p90, #{}) ++
-                waited_columns(~"delay", ~"Waited p99", delay, #{better => lower}) ++
+                {~"cpu_high", ~"At most", ns, [optional, {high, ~"cpu"}], cpu_high}
+            ] ++ waited_columns(~"delay_p50", ~"Waited p50", delay_p50, []) ++
+                waited_columns(~"delay_p90", ~"Waited p90", delay_p90, []) ++
+                waited_columns(~"delay", ~"Waited p99", delay, lower) ++
                 [
-                    column(~"queue_max", ~"Longest queue", count, queue_max, #{better => lower}),
-                    column(~"crashes", ~"Crashes", count, crashes, #{better => lower})
+                    {~"queue_max", ~"Longest queue", count, lower, queue_max},
+                    {~"crashes", ~"Crashes", count, lower, crashes}
                 ],
             sort => {~"busy", descending}
         },
@@ -68,36 +64,27 @@ tables() ->
             title => ~"Callbacks of servers",
             items => fun(Window) -> some(callbacks(Window)) end,
             columns => [
-                column(~"server", ~"Server", string, name, #{role => key}),
-                column(~"callback", ~"Callback", string, callback, #{role => key}),
-                column(~"calls", ~"Calls", count, count, #{}),
+                {~"server", ~"Server", string, key, name},
+                {~"callback", ~"Callback", string, key, callback},
+                {~"calls", ~"Calls", count, count},
                 at_least(~"calls", count, count, in_part),
-                column(~"exceptions", ~"Exceptions", count, exceptions, #{better => lower}),
-                column(~"time", ~"Time", ns, sum_ns, #{better => lower}),
+                {~"exceptions", ~"Exceptions", count, lower, exceptions},
+                {~"time", ~"Time", ns, lower, sum_ns},
                 at_least(~"time", ns, sum_ns, untimed),
-                column(~"p50", ~"p50", ns, p50, #{better => lower}),
-                column(~"p99", ~"p99", ns, p99, #{better => lower})
+                {~"p50", ~"p50", ns, lower, p50},
+                {~"p99", ~"p99", ns, lower, p99}
             ],
             sort => {~"time", descending}
         }
     ].
 
-column(Name, Title, Kind, Key, Properties) ->
-    {Name, Title, Kind, Properties, fun(Row) -> map_get(Key, Row) end}.
-
 %% The lower bound of a value that was counted part of the time (`in_part`), or of which not all was
 %% timed (`untimed`). The upper bound is unknown.
 at_least(Name, Kind, Key, If) ->
-    {
-        <<Name/binary, "_low">>,
-        ~"At least",
-        Kind,
-        #{role => low, 'of' => Name, optional => true},
-        fun
-            (#{If := true, Key := Value}) -> Value;
-            (_) -> undefined
-        end
-    }.
+    {<<Name/binary, "_low">>, ~"At least", Kind, [optional, {low, Name}], fun
+        (#{If := true, Key := Value}) -> Value;
+        (_) -> undefined
+    end}.
 
 some([]) -> none;
 some(Rows) -> Rows.
@@ -152,23 +139,12 @@ high_cpu(Of) ->
     [dyno_recording_table:column()].
 waited_columns(Name, Title, Key, Properties) ->
     Help = ~"From a message's arrival to its callback.",
-    Of = fun(Position) -> fun(#{Key := Waited}) -> element(Position, Waited) end end,
+    Low = <<Name/binary, "_low">>,
+    High = <<Name/binary, "_high">>,
     [
-        {Name, Title, ns, Properties#{help => Help}, Of(1)},
-        {
-            <<Name/binary, "_low">>,
-            <<Title/binary, ", at least">>,
-            ns,
-            #{role => low, 'of' => Name, optional => true},
-            Of(2)
-        },
-        {
-            <<Name/binary, "_high">>,
-            <<Title/binary, ", at most">>,
-            ns,
-            #{role => high, 'of' => Name, optional => true},
-            Of(3)
-        }
+        {Name, Title, ns, [Properties, Help], [Key, 1]},
+        {Low, <<Title/binary, ", at least">>, ns, [optional, {low, Name}], [Key, 2]},
+        {High, <<Title/binary, ", at most">>, ns, [optional, {high, Name}], [Key, 3]}
     ].
 
 -doc """

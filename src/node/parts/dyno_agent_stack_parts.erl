@@ -162,60 +162,36 @@ group(Group) -> element(1, dyno_agent_kind:print(Group)).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
+    Count = {number, ~"count"},
+    Nearest = ~"The nearest function that is not of OTP's base.",
+    Mean = ~"At one instant, in the mean; estimated from some processes.",
     [
         #{
             name => ~"waiting",
             title => ~"Stacks of waiting processes",
             items => fun waiting/1,
             columns => [
-                {~"call", ~"Waits in", string, #{role => key}, fun({{_, Call, _}, _}) ->
+                {~"call", ~"Waits in", string, key, fun({{_, Call, _}, _}) ->
                     dyno_agent_name:mfa(Call)
                 end},
-                {
-                    ~"caller",
-                    ~"Called by",
-                    string,
-                    #{role => key, help => ~"The nearest function that is not of OTP's base."},
-                    fun
-                        ({{_, _, none}, _}) ->
-                            undefined;
-                        ({{_, _, suspended}, _}) ->
-                            ~"(suspended)";
-                        ({{_, _, system_call}, _}) ->
-                            ~"(a system call)";
-                        ({{_, _, {suspended, Caller}}, _}) ->
-                            <<(dyno_agent_name:mfa(Caller))/binary, " (suspended)">>;
-                        ({{_, _, Caller}, _}) ->
-                            dyno_agent_name:mfa(Caller)
-                    end
-                },
-                {~"processes", ~"Processes", string, #{role => key}, fun({{Group, _, _}, _}) ->
+                {~"caller", ~"Called by", string, [key, Nearest], fun({{_, _, Caller}, _}) ->
+                    called_by(Caller)
+                end},
+                {~"processes", ~"Processes", string, key, fun({{Group, _, _}, _}) ->
                     group(Group)
                 end},
-                {
-                    ~"waiting",
-                    ~"Processes waiting",
-                    {number, ~"count"},
-                    #{help => ~"At one instant, in the mean; estimated from some processes."},
-                    fun({_, {Mean, _, _}}) -> Mean end
-                },
-                {
-                    ~"waiting_low",
-                    ~"Processes waiting, from",
-                    {number, ~"count"},
-                    #{role => low, 'of' => ~"waiting"},
-                    fun({_, {_, Low, _}}) -> Low end
-                },
-                {
-                    ~"waiting_high",
-                    ~"Processes waiting, to",
-                    {number, ~"count"},
-                    #{role => high, 'of' => ~"waiting"},
-                    fun({_, {_, _, High}}) -> High end
-                }
+                {~"waiting", ~"Processes waiting", Count, Mean, [2, 1]},
+                {~"waiting_low", ~"Processes waiting, from", Count, {low, ~"waiting"}, [2, 2]},
+                {~"waiting_high", ~"Processes waiting, to", Count, {high, ~"waiting"}, [2, 3]}
             ]
         }
     ].
+
+called_by(none) -> undefined;
+called_by(suspended) -> ~"(suspended)";
+called_by(system_call) -> ~"(a system call)";
+called_by({suspended, Caller}) -> <<(dyno_agent_name:mfa(Caller))/binary, " (suspended)">>;
+called_by(Caller) -> dyno_agent_name:mfa(Caller).
 
 waiting(#{waiting := []}) ->
     none;

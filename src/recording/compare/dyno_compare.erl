@@ -259,22 +259,21 @@ point({_, _}) -> {1.0e-9, 1.0e-9}.
 -doc "The changes as a recording's table `changes`.".
 -spec table([change()]) -> dyno_recording_table:table().
 table(Changes) ->
-    Of = fun(Key) -> fun(Change) -> map_get(Key, Change) end end,
     dyno_recording_table:make(
         #{
             name => ~"changes",
             title => ~"Comparison",
             derived => true,
             columns => [
-                {~"item", ~"Of", string, #{role => key}, Of(item)},
-                {~"metric", ~"Metric", string, #{role => key}, Of(metric)},
-                {~"old", ~"Old", number, Of(old)},
-                {~"new", ~"New", number, Of(new)},
-                {~"unit", ~"Unit", string, Of(unit)},
-                {~"ratio", ~"Ratio", number, Of(ratio)},
-                {~"low", ~"Low", number, #{role => low, 'of' => ~"ratio"}, Of(low)},
-                {~"high", ~"High", number, #{role => high, 'of' => ~"ratio"}, Of(high)},
-                {~"verdict", ~"Verdict", string, Of(verdict)}
+                {~"item", ~"Of", string, key, item},
+                {~"metric", ~"Metric", string, key, metric},
+                {~"old", ~"Old", number, old},
+                {~"new", ~"New", number, new},
+                {~"unit", ~"Unit", string, unit},
+                {~"ratio", ~"Ratio", number, ratio},
+                {~"low", ~"Low", number, {low, ~"ratio"}, low},
+                {~"high", ~"High", number, {high, ~"ratio"}, high},
+                {~"verdict", ~"Verdict", string, verdict}
             ]
         },
         Changes

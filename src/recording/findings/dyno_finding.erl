@@ -123,25 +123,21 @@ spec() ->
         title => ~"Findings, the worst first",
         derived => true,
         columns => [
-            {~"severity", ~"Severity", string, fun(#{severity := S}) -> atom_to_binary(S) end},
-            {~"subject", ~"Of", string, #{role => key}, field(subject)},
-            {~"text", ~"Problem", string, field(text)},
-            {~"evidence", ~"Evidence", string, field(evidence)},
-            {~"why", ~"Why it matters", string, field(why)},
-            {~"advice", ~"Advice", string, field(advice)},
-            {~"look_closer", ~"Look closer", string, field(look_closer)},
-            {~"value", ~"Value", number, field(value)},
-            {~"limit", ~"Limit", number, #{role => note}, field(limit)},
-            {~"unit", ~"Unit", string, field(unit)},
-            {~"beyond", ~"Times the limit", number, #{role => note}, field(beyond)},
-            {~"weight", ~"Weight", number, #{role => note}, field(weight)},
-            {~"check", ~"Check", string, #{role => key}, fun(#{check := C}) ->
-                atom_to_binary(C)
-            end}
+            {~"severity", ~"Severity", string, severity},
+            {~"subject", ~"Of", string, key, subject},
+            {~"text", ~"Problem", string, text},
+            {~"evidence", ~"Evidence", string, evidence},
+            {~"why", ~"Why it matters", string, why},
+            {~"advice", ~"Advice", string, advice},
+            {~"look_closer", ~"Look closer", string, look_closer},
+            {~"value", ~"Value", number, value},
+            {~"limit", ~"Limit", number, note, limit},
+            {~"unit", ~"Unit", string, unit},
+            {~"beyond", ~"Times the limit", number, note, beyond},
+            {~"weight", ~"Weight", number, note, weight},
+            {~"check", ~"Check", string, key, check}
         ]
     }.
-
-field(Key) -> fun(#{Key := Value}) -> Value end.
 
 -doc "The findings of a node, or of all, as a table.".
 -spec table(node() | binary() | undefined, [t()]) -> dyno_recording_table:table().

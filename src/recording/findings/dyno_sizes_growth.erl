@@ -94,26 +94,36 @@ tables(Document) ->
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
     Text = ~"Extrapolated, not measured",
+    Of = fun(Key) -> fun(Item) -> maps:get(Key, Item, undefined) end end,
     #{
         name => ~"growth",
         title => ~"Growth with the size",
         derived => true,
         columns => dyno_recording_growth:columns() ++
             [
-                {atom_to_binary(Key), Title, Kind, Properties, fun(Item) ->
-                    maps:get(Key, Item, undefined)
-                end}
-             || {Key, Title, Kind, Properties} <- [
-                    {share, ~"Share at the largest size", ratio, #{}},
-                    {extrapolated_size, ~"Extrapolated to the size", integer, #{role => note}},
-                    {extrapolated, Text, number, #{}},
-                    {extrapolated_low, ~"Extrapolated, from", number, #{
-                        role => low, 'of' => ~"extrapolated"
-                    }},
-                    {extrapolated_high, ~"Extrapolated, to", number, #{
-                        role => high, 'of' => ~"extrapolated"
-                    }}
-                ]
+                {~"share", ~"Share at the largest size", ratio, Of(share)},
+                {
+                    ~"extrapolated_size",
+                    ~"Extrapolated to the size",
+                    integer,
+                    note,
+                    Of(extrapolated_size)
+                },
+                {~"extrapolated", Text, number, Of(extrapolated)},
+                {
+                    ~"extrapolated_low",
+                    ~"Extrapolated, from",
+                    number,
+                    {low, ~"extrapolated"},
+                    Of(extrapolated_low)
+                },
+                {
+                    ~"extrapolated_high",
+                    ~"Extrapolated, to",
+                    number,
+                    {high, ~"extrapolated"},
+                    Of(extrapolated_high)
+                }
             ]
     }.
 

@@ -67,18 +67,17 @@ interval(Values) ->
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
     Help = ~"Of the repetitions: geometric mean with Student's 95 % interval of the logarithms.",
-    Of = fun(Key) -> fun(Item) -> map_get(Key, Item) end end,
     #{
         name => ~"repetitions",
         title => ~"Over the repetitions",
         derived => true,
         columns => [
-            {~"size", ~"Size", integer, #{role => key}, Of(size)},
-            {~"metric", ~"Metric", string, #{role => key}, Of(metric)},
-            {~"unit", ~"Unit", string, Of(unit)},
-            {~"repetitions", ~"Repetitions", count, #{role => note}, Of(repetitions)},
-            {~"mean", ~"Mean", number, #{help => Help}, Of(mean)},
-            {~"low", ~"Low", number, #{role => low, 'of' => ~"mean"}, Of(low)},
-            {~"high", ~"High", number, #{role => high, 'of' => ~"mean"}, Of(high)}
+            {~"size", ~"Size", integer, key, size},
+            {~"metric", ~"Metric", string, key, metric},
+            {~"unit", ~"Unit", string, unit},
+            {~"repetitions", ~"Repetitions", count, note, repetitions},
+            {~"mean", ~"Mean", number, Help, mean},
+            {~"low", ~"Low", number, {low, ~"mean"}, low},
+            {~"high", ~"High", number, {high, ~"mean"}, high}
         ]
     }.
