@@ -113,17 +113,22 @@ parse_and_run([First | _] = Arguments) ->
     case argparse:parse(Arguments, Tree, #{progname => dyno}) of
         {ok, Given, [_, Name], _Command} ->
             {ok, Module} = dyno_commands:module(Name),
-            case dyno_cli_option:read(dyno_cli_command:rows(Module:command()), Given) of
-                {ok, Values} -> run(Module, Values);
-                {error, _} = Error -> dyno_cli_command:refused(Error)
+            Rows = dyno_cli_command:rows(Module:command()),
+            Result =
+                maybe
+                    {ok, Values} ?= dyno_cli_option:read(Rows, Given),
+                    run(Module, Rows, Values)
+                end,
+            case Result of
+                {error, _} -> dyno_cli_command:refused(Result);
+                Status -> Status
             end;
         {error, Error} ->
             dyno_cli_terminal:complain(dyno_cli_usage:format_error(Error, Tree)),
             2
     end.
 
-run(Module, Values) ->
-    Rows = dyno_cli_command:rows(Module:command()),
+run(Module, Rows, Values) ->
     case [code_paths || {_, _, _, code_paths} <- Rows] of
         [code_paths] -> dyno_cli_code:with(Values, fun() -> Module:run(Values) end);
         [] -> Module:run(Values)

@@ -20,14 +20,15 @@ The exit statuses are the same for all commands:
 """.
 
 -export([refused/1, contradiction/1, operand/2, operand/3, arguments/1, rows/1, format_error/1]).
--export_type([t/0, values/0, example/0]).
+-export_type([t/0, values/0, result/0, example/0]).
 
 -type t() :: #{
     operands := [argparse:argument()],
     %% By headings of the help; those under "" come first.
     options := [{Title :: string(), [dyno_cli_option:row()]}],
-    %% The long names of those that `--help` has; `--help-all` has all. Without this key both do.
-    common => [string()],
+    %% The long names of those that `--help` has, with spaces; `--help-all` has all. Without this
+    %% key both do.
+    common => string(),
     examples := [example()]
 }.
 
@@ -40,7 +41,10 @@ The exit statuses are the same for all commands:
 -callback command() -> t().
 
 -doc "Runs the command.".
--callback run(values()) -> dyno_error:exit_status().
+-callback run(values()) -> result().
+
+-doc "The exit status, or why the command cannot run.".
+-type result() :: dyno_error:exit_status() | {error, dyno_error:error()}.
 
 -doc "Prints why the command cannot run on standard error, and returns the exit status.".
 -spec refused({error, dyno_error:error()}) -> dyno_error:exit_status().

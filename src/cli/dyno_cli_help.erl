@@ -58,7 +58,8 @@ command({Name, Module, _} = Command, Look) ->
                 opening(Command, Data, Look),
                 titled(
                     "Options",
-                    [row(Long, Rows) || Long <- Common] ++ [{~"--help-all", to_binary(All)}],
+                    [row(Long, Rows) || Long <- string:lexemes(Common, " ")] ++
+                        [{~"--help-all", to_binary(All)}],
                     Look
                 ),
                 examples(lists:sublist(Examples, ?EXAMPLES), Look),

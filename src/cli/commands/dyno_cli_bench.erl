@@ -62,20 +62,9 @@ command() ->
             {"VMs, revisions and nodes", dyno_cli_bench_where:options()},
             {"erlperf's options", dyno_cli_bench_erlperf:options()}
         ],
-        common => [
-            "--for",
-            "--input",
-            "--init_runner",
-            "--concurrency",
-            "--metric",
-            "--tolerance",
-            "--isolated",
-            "--rev",
-            "--node",
-            "--output",
-            "--baseline",
-            "--fail-if"
-        ],
+        common =>
+            "--for --input --init_runner --concurrency --metric --tolerance --isolated --rev "
+            "--node --output --baseline --fail-if",
         examples => examples()
     }.
 
@@ -135,7 +124,7 @@ examples() ->
     ].
 
 -doc "Measures, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     maybe
         {ok, Nodes} ?= dyno_cli_bench_where:cluster(Values),
@@ -143,8 +132,6 @@ run(Values) ->
         {ok, Measure} ?= measurement(Nodes, Measured, Values),
         Job = #{gate => bench, measure => Measure},
         dyno_cli_job:run(maps:merge(Job, shown_or_kept(Measured, Values)), Values)
-    else
-        Error -> dyno_cli_command:refused(Error)
     end.
 
 measurement(none, Measured, #{code := Texts} = Values) ->

@@ -54,7 +54,7 @@ command() ->
     }.
 
 -doc "Compares, reports, and fails if a condition holds.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{old := OldPath, new := NewPath} = Values) ->
     Conditions = maps:get(fail_if, Values, []),
     Options = (maps:with([threshold, incomparable], Values))#{
@@ -76,8 +76,6 @@ run(#{old := OldPath, new := NewPath} = Values) ->
         ],
         Document = dyno_recording:add_verdicts(Compared, Verdicts),
         status(dyno_cli_output:deliver(Document, Values), Verdicts)
-    else
-        Error -> dyno_cli_command:refused(Error)
     end.
 
 recording(Path) ->

@@ -36,7 +36,7 @@ command() ->
     }.
 
 -doc "Starts the shop, and waits for Ctrl-C.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     ok = dyno_cli_interrupt:subscribe(),
     Name = unicode:characters_to_list(maps:get(name, Values, ?DEFAULT)),
@@ -50,8 +50,6 @@ run(Values) ->
         Ended = wait(Node, maps:get(for_ms, Values, infinity)),
         ok = dyno_shop:stop(Shop),
         Ended
-    else
-        {error, _} = Error -> dyno_cli_command:refused(Error)
     end.
 
 own_cookie(#{cookie := Cookie}) ->
@@ -69,7 +67,7 @@ is_short(Name) ->
 wait(Node, Ms) ->
     receive
         dyno_interrupt -> 130;
-        {nodedown, Node} -> dyno_cli_command:refused({error, {?MODULE, {ended, Node}}})
+        {nodedown, Node} -> {error, {?MODULE, {ended, Node}}}
     after Ms -> 0
     end.
 

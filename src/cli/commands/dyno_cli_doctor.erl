@@ -35,9 +35,7 @@ command() ->
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
         ],
-        common => [
-            "--for", "--watch", "--replay", "--dump", "--code", "--format", "--output", "--cookie"
-        ],
+        common => "--for --watch --replay --dump --code --format --output --cookie",
         examples => [
             {~"dyno doctor shop@host", ~"lists faults, the worst first, with advice"},
             {
@@ -59,7 +57,7 @@ command() ->
     }.
 
 -doc "Looks, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     case [Source || Source <- [replay, dump, code], is_map_key(Source, Values)] of
         [] ->
@@ -72,11 +70,7 @@ run(Values) ->
             Path = map_get(Source, Values),
             read(fun() -> of_file(Source, Path) end, Values);
         _ ->
-            dyno_cli_command:refused(
-                dyno_cli_command:contradiction(
-                    "give one of them: a NODE, --replay, --dump, --code"
-                )
-            )
+            dyno_cli_command:contradiction("give one of them: a NODE, --replay, --dump, --code")
     end.
 
 of_file(dump, Path) ->
@@ -96,14 +90,10 @@ of_nodes(#{node := First} = Values) ->
             Options = maps:merge(maps:with([for_ms], Values), dyno_cli_nodes:connection(Values)),
             dyno_cli_job:run(job(First, Nodes, Options, Values), Values);
         Error ->
-            dyno_cli_command:refused(Error)
+            Error
     end;
 of_nodes(_Values) ->
-    dyno_cli_command:refused(
-        dyno_cli_command:contradiction(
-            "say which node: a NODE such as shop@host, or --replay FILE"
-        )
-    ).
+    dyno_cli_command:contradiction("say which node: a NODE such as shop@host, or --replay FILE").
 
 %% The changes are the report of --watch.
 job(_First, Nodes, Options, #{watch := true}) ->

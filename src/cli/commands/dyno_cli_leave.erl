@@ -26,7 +26,7 @@ command() ->
     }.
 
 -doc "Removes the modules from each node, at any cost for the node.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := Texts} = Values) ->
     case dyno_cli_nodes:names(Texts) of
         {ok, Nodes} ->
@@ -37,7 +37,7 @@ run(#{node := Texts} = Values) ->
             ),
             lists:max([left(Node, dyno_agent:leave(Node, Connection)) || Node <- Nodes]);
         {error, _} = Error ->
-            dyno_cli_command:refused(Error)
+            Error
     end.
 
 left(Node, {ok, #{modules := []}}) ->

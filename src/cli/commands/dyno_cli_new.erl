@@ -55,7 +55,7 @@ command() ->
     }.
 
 -doc "Writes the file, and prints how to run it.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{template := Template, name := Name} = Values) when is_binary(Template), is_binary(Name) ->
     case write(Template, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of
         {ok, Command, File} ->
@@ -70,18 +70,18 @@ run(#{template := Template, name := Name} = Values) when is_binary(Template), is
             ],
             dyno_cli_terminal:print(Line);
         {error, Mistake} ->
-            refused(Mistake)
+            wrong(Mistake)
     end;
 run(#{template := Template}) when is_binary(Template) ->
     case lists:keymember(Template, 1, dyno_cli_new_text:templates()) of
-        true -> refused({no_name, Template});
-        false -> refused({unknown_template, Template})
+        true -> wrong({no_name, Template});
+        false -> wrong({unknown_template, Template})
     end;
 run(_Values) ->
     dyno_cli_terminal:print(overview()).
 
-refused(Mistake) ->
-    dyno_cli_command:refused({error, {?MODULE, Mistake}}).
+wrong(Mistake) ->
+    {error, {?MODULE, Mistake}}.
 
 overview() ->
     Templates = dyno_cli_new_text:templates(),

@@ -54,17 +54,7 @@ command() ->
             {"Reports", [dyno_cli_output:view() | dyno_cli_job:options()]},
             dyno_cli_nodes:options()
         ],
-        common => [
-            "--kind",
-            "--for",
-            "--pattern",
-            "--inside",
-            "--eval",
-            "--run",
-            "--threshold",
-            "--output",
-            "--cookie"
-        ],
+        common => "--kind --for --pattern --inside --eval --run --threshold --output --cookie",
         examples => [
             {
                 ~"dyno profile shop@host",
@@ -125,16 +115,14 @@ function(Text) ->
 threshold(Text) -> dyno_threshold:read(Text, dyno_profile_recording:known()).
 
 -doc "Profiles, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     case maps:keys(maps:with([node, eval, run], Values)) of
         [Which] ->
             of_one(Which, Values);
         _ ->
-            dyno_cli_command:refused(
-                dyno_cli_command:contradiction(
-                    "give one of them: a NODE such as shop@host, --eval EXPRESSION, --run COMMAND"
-                )
+            dyno_cli_command:contradiction(
+                "give one of them: a NODE such as shop@host, --eval EXPRESSION, --run COMMAND"
             )
     end.
 
@@ -145,8 +133,6 @@ of_one(node, #{node := First} = Values) ->
         {ok, Nodes, Filters} ?=
             dyno_cli_nodes:read([First | maps:get(process, Values, [])], processes),
         profile(First, Nodes, #{targets => targets(Filters)}, Values)
-    else
-        Error -> dyno_cli_command:refused(Error)
     end.
 
 profile(Name, Nodes, Subject, Values) ->

@@ -45,16 +45,7 @@ command() ->
             {"Reports", dyno_cli_job:options_of_tests()},
             dyno_cli_nodes:options()
         ],
-        common => [
-            "--for",
-            "--pattern",
-            "--profile",
-            "--watch",
-            "--repeat",
-            "--threshold",
-            "--output",
-            "--cookie"
-        ],
+        common => "--for --pattern --profile --watch --repeat --threshold --output --cookie",
         examples => [
             {~"dyno record shop@host", ~"records a node for half a minute"},
             {
@@ -81,7 +72,7 @@ command() ->
     }.
 
 -doc "Records, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := First} = Values) ->
     case dyno_cli_nodes:read([First | maps:get(process, Values, [])], servers) of
         {ok, Nodes, Filters} ->
@@ -103,7 +94,7 @@ run(#{node := First} = Values) ->
             },
             dyno_cli_job:run(Job, Values);
         Error ->
-            dyno_cli_command:refused(Error)
+            Error
     end.
 
 %% The measurement wrote the recording without findings.

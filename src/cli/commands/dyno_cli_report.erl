@@ -30,9 +30,9 @@ command() ->
     }.
 
 -doc "Shows the recording, and writes it to files.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{recording := Path} = Values) ->
     case dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)) of
         {ok, Document} -> dyno_cli_output:deliver(Document, Values);
-        Error -> dyno_cli_command:refused(Error)
+        Error -> Error
     end.

@@ -55,18 +55,9 @@ command() ->
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
         ],
-        common => [
-            "--for",
-            "--sort",
-            "--filter",
-            "--group",
-            "--each",
-            "--sink",
-            "--alarm",
-            "--threshold",
-            "--output",
-            "--cookie"
-        ],
+        common =>
+            "--for --sort --filter --group --each --sink --alarm --threshold --output "
+            "--cookie",
         examples => examples()
     }.
 
@@ -123,7 +114,7 @@ examples() ->
     ].
 
 -doc "Measures, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := First} = Values) ->
     maybe
         {ok, Nodes, Filters} ?=
@@ -139,8 +130,6 @@ run(#{node := First} = Values) ->
         Status = dyno_cli_job:run(Job, Values),
         ok = dyno_cli_servers_screen:stop(Screen),
         Status
-    else
-        Error -> dyno_cli_command:refused(Error)
     end.
 
 each(Options, #{each := Count}) ->

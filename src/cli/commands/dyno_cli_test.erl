@@ -39,20 +39,9 @@ command() ->
             {"Reports", dyno_cli_job:options_of_tests()},
             {"Code and nodes", [dyno_cli_option:code_paths() | dyno_cli_nodes:rows()]}
         ],
-        common => [
-            "--sizes",
-            "--for",
-            "--rate",
-            "--search",
-            "--pattern",
-            "--profile",
-            "--repeat",
-            "--threshold",
-            "--baseline",
-            "--fail-if",
-            "--output",
-            "--pa"
-        ],
+        common =>
+            "--sizes --for --rate --search --pattern --profile --repeat --threshold "
+            "--baseline --fail-if --output --pa",
         examples => examples()
     }.
 
@@ -186,7 +175,7 @@ control(Values) ->
     Values.
 
 -doc "Runs the test.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{suite := Suite} = Values) ->
     maybe
         {ok, Given} ?=
@@ -201,8 +190,6 @@ run(#{suite := Suite} = Values) ->
             end
         },
         dyno_cli_job:run(maps:merge(Job, writer(Values)), Values)
-    else
-        Error -> dyno_cli_command:refused(Error)
     end.
 
 measure(Suite, Options, #{against := _} = Values) ->

@@ -62,7 +62,7 @@ interval(Text) ->
     end.
 
 -doc "Shows readings until `q`, Ctrl-C, or the last reading.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := Texts} = Values) ->
     maybe
         {ok, Nodes} ?= dyno_cli_nodes:names(Texts),
@@ -81,6 +81,4 @@ run(#{node := Texts} = Values) ->
         _ = [dyno_cli_terminal:note(["dyno: ", Text]) || Text <- dyno_top:close(Last)],
         ok = dyno_cli_interrupt:measured(),
         dyno_cli_terminal:status(Status)
-    else
-        Error -> dyno_cli_command:refused(Error)
     end.

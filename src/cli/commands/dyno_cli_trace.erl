@@ -5,6 +5,7 @@
 -moduledoc "`dyno trace`: shows calls and messages of running nodes as they happen.".
 
 -behaviour(dyno_cli_command).
+-import(dyno_cli_command, [contradiction/1]).
 
 -export([command/0, run/1]).
 
@@ -60,20 +61,9 @@ command() ->
             ]},
             dyno_cli_nodes:options()
         ],
-        common => [
-            "--process",
-            "--count",
-            "--for",
-            "--tree",
-            "--latency",
-            "--above",
-            "--args",
-            "--arity",
-            "--output",
-            "--replay",
-            "--format",
-            "--cookie"
-        ],
+        common =>
+            "--process --count --for --tree --latency --above --args --arity --output "
+            "--replay --format --cookie",
         examples => [
             {
                 ~"dyno trace shop@host \"shop:order/2 -> return\"",
@@ -104,7 +94,7 @@ command() ->
 output(Path) ->
     case lists:member(filename:extension(Path), [~".jsonl", ~".json"]) of
         true -> dyno_cli_output:path(Path);
-        false -> dyno_cli_command:contradiction(ending(Path))
+        false -> contradiction(ending(Path))
     end.
 
 ending(Path) ->
@@ -119,17 +109,17 @@ above(Text) ->
     end.
 
 -doc "Traces, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{replay := _, node := _}) ->
-    refused("--replay shows what a file has; give it no NODE");
+    contradiction("--replay shows what a file has; give it no NODE");
 run(#{replay := File, output := File}) ->
-    refused("-o would replace the file that --replay reads; give it another path");
+    contradiction("-o would replace the file that --replay reads; give it another path");
 run(#{latency := true, args := _}) ->
-    refused("--latency and --args are two questions; ask one of them");
+    contradiction("--latency and --args are two questions; ask one of them");
 run(#{tree := true} = Values) when is_map_key(latency, Values); is_map_key(args, Values) ->
-    refused("--tree shows single calls; leave out --latency and --args");
+    contradiction("--tree shows single calls; leave out --latency and --args");
 run(#{above_ns := _} = Values) when not is_map_key(latency, Values) ->
-    refused("--above says which calls --latency shows; add --latency");
+    contradiction("--above says which calls --latency shows; add --latency");
 run(#{replay := File} = Values) ->
     shown(Values, [file], fun(Show) ->
         Replay = fun(Item, {Count, Ended}) -> {Count + 1, replayed(Show, Item, Ended)} end,
@@ -145,17 +135,14 @@ run(#{node := First} = Values) ->
     ),
     case {dyno_cli_nodes:names([First | Others]), Patterns} of
         {{ok, _}, []} ->
-            refused("give a PATTERN to trace, such as my_mod:my_fun/2");
+            contradiction("give a PATTERN to trace, such as my_mod:my_fun/2");
         {{ok, Nodes}, _} ->
             shown(Values, Nodes, fun(Show) -> traced(Nodes, Patterns, Values, Show) end);
         {Error, _} ->
-            dyno_cli_command:refused(Error)
+            Error
     end;
 run(_Values) ->
-    refused("say which NODE, or --replay FILE").
-
-refused(Sentence) ->
-    dyno_cli_command:refused(dyno_cli_command:contradiction(Sentence)).
+    contradiction("say which NODE, or --replay FILE").
 
 traced(Nodes, Patterns, Values, Show) ->
     Keys = [processes, tree, above_ns, count, for_ms, rate, depth],
@@ -226,7 +213,7 @@ shown(Values, Nodes, Run) ->
             Status = finished(Result, Nodes),
             max(Status, closed(File));
         {error, Reason} ->
-            dyno_cli_command:refused({error, {dyno_file, Reason}})
+            {error, {dyno_file, Reason}}
     end.
 
 opened(#{output := Path}) ->

@@ -48,7 +48,7 @@ command() ->
             {"Reports", dyno_cli_job:options()},
             dyno_cli_nodes:options()
         ],
-        common => ["--for", "--record", "--replay", "--limit", "--output", "--pa", "--cookie"],
+        common => "--for --record --replay --limit --output --pa --cookie",
         examples => [
             {~"dyno verify worker.dyno shop@host", ~"checks a node until Ctrl-C"},
             {
@@ -68,11 +68,9 @@ command() ->
     }.
 
 -doc "Watches, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := _, replay := _}) ->
-    dyno_cli_command:refused(
-        dyno_cli_command:contradiction("--replay reads events from a file; give it no NODE")
-    );
+    dyno_cli_command:contradiction("--replay reads events from a file; give it no NODE");
 run(#{spec := Spec, replay := File} = Values) ->
     job(filename:basename(Spec), Values, fun(Show) ->
         dyno_verify_replay:run([Spec], File, #{show => Show})
@@ -87,12 +85,10 @@ run(#{spec := Spec, node := First} = Values) ->
                 dyno_verify:run([Spec], Nodes, Options#{limits => limits(Values), show => Show})
             end);
         Error ->
-            dyno_cli_command:refused(Error)
+            Error
     end;
 run(_Values) ->
-    dyno_cli_command:refused(
-        dyno_cli_command:contradiction("say which NODE, or --replay FILE")
-    ).
+    dyno_cli_command:contradiction("say which NODE, or --replay FILE").
 
 job(Keep, Values, Run) ->
     Job = #{

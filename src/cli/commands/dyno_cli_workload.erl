@@ -48,7 +48,7 @@ command() ->
     }.
 
 -doc "Runs the system, and reports.".
--spec run(dyno_cli_command:values()) -> dyno_error:exit_status().
+-spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{shape := Text} = Values) ->
     case [Shape || Shape <- [steady, pulse, burst], atom_to_binary(Shape) =:= Text] of
         [Shape] ->
@@ -60,11 +60,9 @@ run(#{shape := Text} = Values) ->
             end,
             dyno_cli_job:run(#{keep => Text, measure => Measure}, Values);
         [] ->
-            dyno_cli_command:refused(
-                dyno_cli_command:contradiction([
-                    "\"",
-                    dyno_text:clean(Text),
-                    "\" is no shape; steady, pulse and burst are"
-                ])
-            )
+            dyno_cli_command:contradiction([
+                "\"",
+                dyno_text:clean(Text),
+                "\" is no shape; steady, pulse and burst are"
+            ])
     end.
