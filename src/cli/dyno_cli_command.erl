@@ -19,8 +19,9 @@ The exit statuses are the same for all commands:
 | 130 | interrupted, or nobody reads standard output any more; what was measured is kept |
 """.
 
--export([refused/1, contradiction/1, operand/2, operand/3, arguments/1, rows/1, format_error/1]).
--export_type([t/0, values/0, result/0, example/0]).
+-export([refused/1, contradiction/1, operand/2, operand/3, arguments/1, rows/1, examples/1]).
+-export([format_error/1]).
+-export_type([t/0, values/0, result/0]).
 
 -type t() :: #{
     operands := [argparse:argument()],
@@ -29,10 +30,9 @@ The exit statuses are the same for all commands:
     %% The long names of those that `--help` has, with spaces; `--help-all` has all. Without this
     %% key both do.
     common => string(),
-    examples := [example()]
+    %% Each with its meaning on the next line, indented.
+    examples := string()
 }.
-
--type example() :: {Line :: binary(), Meaning :: binary()}.
 
 -doc "The given values, converted, by option keys.".
 -type values() :: #{atom() => term()}.
@@ -77,6 +77,13 @@ arguments(#{operands := Operands} = Command) ->
 -spec rows(t()) -> [dyno_cli_option:row()].
 rows(#{options := Groups}) ->
     lists:append([Rows || {_, Rows} <- Groups]).
+
+-doc "The examples and their meanings.".
+-spec examples(t()) -> [{Line :: binary(), Meaning :: binary()}].
+examples(#{examples := Text}) ->
+    Lines = string:split(unicode:characters_to_binary(Text), "\n", all),
+    {Given, Meant} = lists:partition(fun(Line) -> hd(binary_to_list(Line)) =/= $\s end, Lines),
+    lists:zip(Given, [string:trim(Meaning) || Meaning <- Meant]).
 
 -doc "The sentence.".
 -spec format_error({contradiction, unicode:chardata()}) -> unicode:chardata().

@@ -50,7 +50,8 @@ overview(Look) ->
 -spec command({string(), module(), Help :: string()}, dyno_report:options()) -> iolist().
 command({Name, Module, _} = Command, Look) ->
     case Module:command() of
-        #{common := Common, examples := Examples} = Data ->
+        #{common := Common} = Data ->
+            Examples = dyno_cli_command:examples(Data),
             Rows = dyno_cli_command:rows(Data),
             More = [", and more examples" || length(Examples) > ?EXAMPLES],
             All = io_lib:format("all ~b options~ts", [length(Rows), More]),
@@ -173,6 +174,7 @@ environment() ->
     #{operands := [entry()], options := [{string(), [entry()]}], examples := [term()]}.
 described(#{operands := Operands, options := Groups} = Command) ->
     Command#{
+        examples := dyno_cli_command:examples(Command),
         operands := [entry(Operand) || Operand <- Operands],
         options := [
             {Title, [entry(dyno_cli_option:argument(Row)) || Row <- Rows]}

@@ -215,12 +215,15 @@ man(Config) ->
 help_is_whole(_Config) ->
     [
         begin
-            #{examples := Examples} = Command = Module:command(),
+            Command = Module:command(),
             Arguments = dyno_cli_command:arguments(Command),
             Long = [Name || #{long := Name} <- Arguments],
             ?assertEqual([], Long -- lists:uniq(Long), Module),
             ?assert(is_list(argparse:validate(#{arguments => Arguments}))),
-            [?assertMatch({ok, _}, parsed(Line), Line) || {Line, _} <- Examples]
+            [
+                ?assertMatch({ok, _}, parsed(Line), Line)
+             || {Line, _} <- dyno_cli_command:examples(Command)
+            ]
         end
      || {_, Module, _} <- dyno_commands:all()
     ].

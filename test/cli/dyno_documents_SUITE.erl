@@ -74,7 +74,7 @@ commands(Config) ->
     runs(Commands, Config).
 
 examples_of_help(Config) ->
-    #{examples := Examples} = dyno_cli_bench:command(),
+    Examples = dyno_cli_command:examples(dyno_cli_bench:command()),
     Commands = [Command || {Command, _} <- Examples, is_here(Command)],
     ?assert(length(Commands) >= 5, Commands),
     runs(Commands, Config).

@@ -59,7 +59,7 @@ commands("doc/options.md") ->
     [
         Command
      || {_, Module, _} <- dyno_commands:all(),
-        {Line, _} <- map_get(examples, Module:command()),
+        {Line, _} <- dyno_cli_command:examples(Module:command()),
         {ok, Command} <- [command(unicode:characters_to_binary(Line))]
     ];
 commands(File) ->

@@ -69,59 +69,38 @@ command() ->
     }.
 
 examples() ->
-    [
-        {~"dyno bench 'rand:uniform()' 'crypto:strong_rand_bytes(2)'", ~"compares two codes"},
-        {
-            ~"dyno bench 'r(L) -> lists:sort(L)' --init_runner 'lists:seq(1, 100)'",
-            ~"gives a code an argument"
-        },
-        {
-            ~"dyno bench 'r(N) -> lists:seq(1, N)' --input 10=10 --input 1000=1000",
-            ~"calls a code with several inputs, and shows its growth"
-        },
-        {
-            ~"dyno bench 'lists:seq(1, 9)' --metric words -o main.json",
-            ~"counts the allocated words exactly, and keeps the recording"
-        },
-        {
-            ~"dyno bench 'lists:seq(1, 9)' --baseline main.json --fail-if 'words > 0.1%'",
-            ~"fails if the code allocates more than before, on any machine"
-        },
-        {
-            ~"dyno bench 'gen_server:call(kernel_sup, which_children)' --whole",
-            ~"shows the work of other processes for the code"
-        },
-        {
-            ~"dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'",
-            ~"compares Elixir source"
-        },
-        {~"dyno bench examples/sorting_bench.erl", ~"runs the comparisons of a file"},
-        {
-            ~"dyno bench 'ets:lookup(t, 1)' --init 'ets:new(t, [named_table, public])' -c 2",
-            ~"runs a code in two processes at once"
-        },
-        {
-            ~"dyno bench 'shop:total()' --rev v1.2..main",
-            ~"builds two revisions of the project and compares them"
-        },
-        {
-            ~"dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'",
-            ~"fails a build if the working tree allocates more than main"
-        },
-        {
-            ~"dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+hms 10000'",
-            ~"compares emulator flags, each in VMs of its own"
-        },
-        {
-            ~"dyno bench 'global:registered_names()' --node a@host --node b@host --for 1min",
-            ~"runs a code in two nodes at once, with a line each second"
-        },
-        {
-            ~"dyno bench 'rand:uniform()' -q",
-            ~"finds the number of processes with the highest throughput"
-        },
-        {~"dyno bench 'rand:uniform()' -d 100 -s 20 -r extended", ~"erlperf's samples and columns"}
-    ].
+    """
+    dyno bench 'rand:uniform()' 'crypto:strong_rand_bytes(2)'
+        compares two codes
+    dyno bench 'r(L) -> lists:sort(L)' --init_runner 'lists:seq(1, 100)'
+        gives a code an argument
+    dyno bench 'r(N) -> lists:seq(1, N)' --input 10=10 --input 1000=1000
+        calls a code with several inputs, and shows its growth
+    dyno bench 'lists:seq(1, 9)' --metric words -o main.json
+        counts the allocated words exactly, and keeps the recording
+    dyno bench 'lists:seq(1, 9)' --baseline main.json --fail-if 'words > 0.1%'
+        fails if the code allocates more than before, on any machine
+    dyno bench 'gen_server:call(kernel_sup, which_children)' --whole
+        shows the work of other processes for the code
+    dyno bench --elixir 'Enum.sort([3, 1, 2])' ':lists.sort([3, 1, 2])'
+        compares Elixir source
+    dyno bench examples/sorting_bench.erl
+        runs the comparisons of a file
+    dyno bench 'ets:lookup(t, 1)' --init 'ets:new(t, [named_table, public])' -c 2
+        runs a code in two processes at once
+    dyno bench 'shop:total()' --rev v1.2..main
+        builds two revisions of the project and compares them
+    dyno bench 'shop:total()' --rev main --metric words --fail-if 'worse > 0.1%'
+        fails a build if the working tree allocates more than main
+    dyno bench 'lists:seq(1, 100)' --erl-flags '' --erl-flags '+hms 10000'
+        compares emulator flags, each in VMs of its own
+    dyno bench 'global:registered_names()' --node a@host --node b@host --for 1min
+        runs a code in two nodes at once, with a line each second
+    dyno bench 'rand:uniform()' -q
+        finds the number of processes with the highest throughput
+    dyno bench 'rand:uniform()' -d 100 -s 20 -r extended
+        erlperf's samples and columns
+    """.
 
 -doc "Measures, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().

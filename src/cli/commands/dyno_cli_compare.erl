@@ -36,21 +36,17 @@ command() ->
                         {"-q, --quiet", "only the requested report; see the exit status"}
                     ]}
         ],
-        examples => [
-            {
-                ~"dyno bench 'lists:seq(1, 9)' -o before.json",
-                ~"makes a recording; repeat later for after.json"
-            },
-            {~"dyno compare before.json after.json", ~"shows the differences"},
-            {
-                ~"dyno compare before.json after.json --fail-if 'slower > 5%' -o pr.md",
-                ~"exits with 1 on a regression, and writes Markdown for a pull request"
-            },
-            {
-                ~"dyno compare before.json after.json -o both.html",
-                ~"writes a page with both in the same charts"
-            }
-        ]
+        examples =>
+            """
+            dyno bench 'lists:seq(1, 9)' -o before.json
+                makes a recording; repeat later for after.json
+            dyno compare before.json after.json
+                shows the differences
+            dyno compare before.json after.json --fail-if 'slower > 5%' -o pr.md
+                exits with 1 on a regression, and writes Markdown for a pull request
+            dyno compare before.json after.json -o both.html
+                writes a page with both in the same charts
+            """
     }.
 
 -doc "Compares, reports, and fails if a condition holds.".

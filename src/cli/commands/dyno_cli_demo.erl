@@ -29,10 +29,13 @@ command() ->
             ]},
             {"Nodes", [dyno_cli_nodes:cookie()]}
         ],
-        examples => [
-            {~"dyno demo", ~"starts the shop in a node of its own, and suggests commands"},
-            {~"dyno demo shop2", ~"starts a second one"}
-        ]
+        examples =>
+            """
+            dyno demo
+                starts the shop in a node of its own, and suggests commands
+            dyno demo shop2
+                starts a second one
+            """
     }.
 
 -doc "Starts the shop, and waits for Ctrl-C.".

@@ -36,24 +36,23 @@ command() ->
             dyno_cli_nodes:options()
         ],
         common => "--for --watch --replay --dump --code --format --output --cookie",
-        examples => [
-            {~"dyno doctor shop@host", ~"lists faults, the worst first, with advice"},
-            {
-                ~"dyno doctor shop@host --for 30s -o doctor.json",
-                ~"looks longer, and keeps the recording"
-            },
-            {~"dyno doctor --replay doctor.json", ~"repeats the findings of that file"},
-            {~"dyno doctor a@host b@host --watch", ~"tells what changes on two nodes"},
-            {~"dyno doctor --dump erl_crash.dump", ~"says why a node ended"},
-            {
-                ~"dyno doctor --code _build/default/lib/*/ebin",
-                ~"names the receives that become slow with a long queue"
-            },
-            {
-                ~"dyno doctor shop@host --format junit",
-                ~"a health check: exit status 1 with a critical finding"
-            }
-        ]
+        examples =>
+            """
+            dyno doctor shop@host
+                lists faults, the worst first, with advice
+            dyno doctor shop@host --for 30s -o doctor.json
+                looks longer, and keeps the recording
+            dyno doctor --replay doctor.json
+                repeats the findings of that file
+            dyno doctor a@host b@host --watch
+                tells what changes on two nodes
+            dyno doctor --dump erl_crash.dump
+                says why a node ended
+            dyno doctor --code _build/default/lib/*/ebin
+                names the receives that become slow with a long queue
+            dyno doctor shop@host --format junit
+                a health check: exit status 1 with a critical finding
+            """
     }.
 
 -doc "Looks, and reports.".

@@ -17,12 +17,11 @@ command() ->
             )
         ],
         options => [dyno_cli_nodes:options()],
-        examples => [
-            {
-                ~"dyno leave shop@host",
-                ~"removes the modules; 1,000,000 processes take 3 minutes of the processor"
-            }
-        ]
+        examples =>
+            """
+            dyno leave shop@host
+                removes the modules; 1,000,000 processes take 3 minutes of the processor
+            """
     }.
 
 -doc "Removes the modules from each node, at any cost for the node.".

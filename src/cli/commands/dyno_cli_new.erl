@@ -46,12 +46,17 @@ command() ->
                     {flag, elixir}, language}
             ]}
         ],
-        examples => [
-            {~"dyno new", ~"lists the templates"},
-            {~"dyno new suite perf/shop_perf", ~"writes perf/shop_perf.erl"},
-            {~"dyno new suite shop_perf --elixir", ~"writes shop_perf.exs"},
-            {~"dyno new benchmark reverse_bench", ~"writes reverse_bench.erl, for dyno bench"}
-        ]
+        examples =>
+            """
+            dyno new
+                lists the templates
+            dyno new suite perf/shop_perf
+                writes perf/shop_perf.erl
+            dyno new suite shop_perf --elixir
+                writes shop_perf.exs
+            dyno new benchmark reverse_bench
+                writes reverse_bench.erl, for dyno bench
+            """
     }.
 
 -doc "Writes the file, and prints how to run it.".

@@ -55,41 +55,27 @@ command() ->
             dyno_cli_nodes:options()
         ],
         common => "--kind --for --pattern --inside --eval --run --threshold --output --cookie",
-        examples => [
-            {
-                ~"dyno profile shop@host",
-                ~"shows the functions that take the processor time of a node"
-            },
-            {
-                ~"dyno profile shop@host --kind cpu",
-                ~"includes short-lived processes and BIFs, by native code"
-            },
-            {
-                ~"dyno profile shop@host app:shop --for 30s -o shop.html",
-                ~"profiles an application's processes, and writes a page with a flame graph"
-            },
-            {
-                ~"dyno profile shop@host orders --kind time --pattern orders",
-                ~"times each call of a module's functions in one process and its children"
-            },
-            {
-                ~"dyno profile shop@host --kind calls --inside orders:handle_call/3 --count 100",
-                ~"shows the tree of the next hundred calls of a function, exactly"
-            },
-            {~"dyno profile shop@host --view up", ~"shows the callers of the costly functions"},
-            {
-                ~"dyno profile --eval 'lists:sort([rand:uniform() || _ <- lists:seq(1, 1000)])'",
-                ~"profiles an expression"
-            },
-            {
-                ~"dyno profile --run 'rebar3 compile' -o compile.speedscope.json",
-                ~"profiles a command, for speedscope"
-            },
-            {
-                ~"dyno profile shop@host --threshold \"profile my_mod:f/2 total < 5 %\"",
-                ~"exits with status 1 if a function takes more"
-            }
-        ]
+        examples =>
+            """
+            dyno profile shop@host
+                shows the functions that take the processor time of a node
+            dyno profile shop@host --kind cpu
+                includes short-lived processes and BIFs, by native code
+            dyno profile shop@host app:shop --for 30s -o shop.html
+                profiles an application's processes, and writes a page with a flame graph
+            dyno profile shop@host orders --kind time --pattern orders
+                times each call of a module's functions in one process and its children
+            dyno profile shop@host --kind calls --inside orders:handle_call/3 --count 100
+                shows the tree of the next hundred calls of a function, exactly
+            dyno profile shop@host --view up
+                shows the callers of the costly functions
+            dyno profile --eval 'lists:sort([rand:uniform() || _ <- lists:seq(1, 1000)])'
+                profiles an expression
+            dyno profile --run 'rebar3 compile' -o compile.speedscope.json
+                profiles a command, for speedscope
+            dyno profile shop@host --threshold "profile my_mod:f/2 total < 5 %"
+                exits with status 1 if a function takes more
+            """
     }.
 
 kinds() ->

@@ -46,29 +46,21 @@ command() ->
             dyno_cli_nodes:options()
         ],
         common => "--for --pattern --profile --watch --repeat --threshold --output --cookie",
-        examples => [
-            {~"dyno record shop@host", ~"records a node for half a minute"},
-            {
-                ~"dyno record shop@host --for 10s --pattern app:shop -o shop.html",
-                ~"measures the functions of one application, and writes a page"
-            },
-            {
-                ~"dyno record shop --watch --for 5min",
-                ~"records a node of this machine, with a line each second"
-            },
-            {
-                ~"dyno record a@host b@host app:shop --for 1min",
-                ~"records two nodes at once, with the callbacks of an application's servers"
-            },
-            {
-                ~"dyno record shop@host --threshold \"vm.memory.total.max < 500 MB\"",
-                ~"exits with status 1 if the node had more memory"
-            },
-            {
-                ~"dyno record shop@host --repeat 5 --for 10s -o before.json",
-                ~"keeps five recordings for dyno compare"
-            }
-        ]
+        examples =>
+            """
+            dyno record shop@host
+                records a node for half a minute
+            dyno record shop@host --for 10s --pattern app:shop -o shop.html
+                measures the functions of one application, and writes a page
+            dyno record shop --watch --for 5min
+                records a node of this machine, with a line each second
+            dyno record a@host b@host app:shop --for 1min
+                records two nodes at once, with the callbacks of an application's servers
+            dyno record shop@host --threshold "vm.memory.total.max < 500 MB"
+                exits with status 1 if the node had more memory
+            dyno record shop@host --repeat 5 --for 10s -o before.json
+                keeps five recordings for dyno compare
+            """
     }.
 
 -doc "Records, and reports.".

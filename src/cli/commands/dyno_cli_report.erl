@@ -21,12 +21,17 @@ command() ->
                 dyno_cli_output:options(" (default: console, with -o nothing)", "") ++
                     [dyno_cli_output:view()]}
         ],
-        examples => [
-            {~"dyno bench 'lists:seq(1, 9)' -o before.json", ~"makes a recording"},
-            {~"dyno report before.json", ~"shows the recording as text"},
-            {~"dyno report before.json -o before.html", ~"writes a page"},
-            {~"dyno report before.json --format csv", ~"prints the metrics for a spreadsheet"}
-        ]
+        examples =>
+            """
+            dyno bench 'lists:seq(1, 9)' -o before.json
+                makes a recording
+            dyno report before.json
+                shows the recording as text
+            dyno report before.json -o before.html
+                writes a page
+            dyno report before.json --format csv
+                prints the metrics for a spreadsheet
+            """
     }.
 
 -doc "Shows the recording, and writes it to files.".

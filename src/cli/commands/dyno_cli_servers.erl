@@ -84,34 +84,24 @@ interval(Text) ->
 threshold(Text) -> dyno_threshold:read(Text, dyno_servers_recording:known()).
 
 examples() ->
-    [
-        {~"dyno servers shop@host", ~"shows all servers of a node until Ctrl-C"},
-        {
-            ~"dyno servers shop@host orders --for 30s -o orders.html",
-            ~"measures one server, or those of one module, and writes a page"
-        },
-        {
-            ~"dyno servers shop@host sup:shop_sup --sort queue --filter cache",
-            ~"shows a supervisor's servers named like cache, the longest queue first"
-        },
-        {
-            ~"dyno servers a@host b@host app:shop --group module",
-            ~"adds up the servers of an application in two nodes by module"
-        },
-        {~"dyno servers shop@host orders --each 20", ~"shows the next 20 messages of a server"},
-        {
-            ~"dyno servers shop@host --sink dogstatsd://localhost:8125",
-            ~"sends the figures of each second to Datadog's agent"
-        },
-        {
-            ~"dyno servers shop@host --for 1min --threshold \"servers orders queue_max < 100\"",
-            ~"exits with status 1 if more messages waited"
-        },
-        {
-            ~"dyno servers shop@host --alarm \"queue > 1000\"",
-            ~"reports servers with more messages, and their recovery"
-        }
-    ].
+    """
+    dyno servers shop@host
+        shows all servers of a node until Ctrl-C
+    dyno servers shop@host orders --for 30s -o orders.html
+        measures one server, or those of one module, and writes a page
+    dyno servers shop@host sup:shop_sup --sort queue --filter cache
+        shows a supervisor's servers named like cache, the longest queue first
+    dyno servers a@host b@host app:shop --group module
+        adds up the servers of an application in two nodes by module
+    dyno servers shop@host orders --each 20
+        shows the next 20 messages of a server
+    dyno servers shop@host --sink dogstatsd://localhost:8125
+        sends the figures of each second to Datadog's agent
+    dyno servers shop@host --for 1min --threshold "servers orders queue_max < 100"
+        exits with status 1 if more messages waited
+    dyno servers shop@host --alarm "queue > 1000"
+        reports servers with more messages, and their recovery
+    """.
 
 -doc "Measures, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().

@@ -114,55 +114,36 @@ requirements(Threshold, Baseline, FailIf) ->
     ].
 
 examples() ->
-    [
-        {~"dyno new suite shop_perf", ~"writes shop_perf.erl, a suite to start from"},
-        {~"dyno test shop_perf.erl", ~"runs the suite"},
-        {
-            ~"dyno test shop_perf.erl --sizes 1,10 --for 2s -o shop.html",
-            ~"runs shortly, and writes a page"
-        },
-        {
-            ~"dyno test shop_perf.erl --threshold \"latency.p99 < 20 ms\"",
-            ~"exits with status 1 if the 99th percentile is 20 ms or more"
-        },
-        {
-            ~"dyno test shop_perf.erl --rate 500 --for 10s --load-nodes 1",
-            ~"offers 500 operations a second, from a separate node"
-        },
-        {
-            ~"dyno test shop_perf.erl --sizes 16 --search \"latency.p99 < 5 ms\"",
-            ~"finds the highest rate at which the limit holds, at size 16"
-        },
-        {
-            ~"dyno test shop_perf.erl --repeat 5 -o before.json",
-            ~"runs each size five times, in random order, and keeps the recording"
-        },
-        {
-            ~"dyno test shop_perf.erl --repeat 5 --baseline before.json",
-            ~"exits with status 1 if the test became slower"
-        },
-        {
-            ~"dyno test shop_perf.erl --against main --repeat 5",
-            ~"the same with the code of main, run in turn with the code as it is"
-        },
-        {
-            ~"dyno test shop_perf.erl --distribution logger_formatter:format/2",
-            ~"also shows the durations of single calls"
-        },
-        {
-            ~"dyno test shop_perf.erl --without os,ports,control",
-            ~"measures less, and not the cost of measuring"
-        },
-        {
-            ~"dyno test shop_perf.erl --invariant \"mem: erlang:memory(total) < 900 MB\"",
-            ~"exits with status 1 if the condition failed, even for a moment"
-        },
-        {~"dyno test my_suite --pa _build/default/lib/my_app/ebin", ~"runs a compiled suite"},
-        {
-            ~"dyno test load_gen.erl -C agent.erl",
-            ~"runs a suite of PerformERL with its custom agent"
-        }
-    ].
+    """
+    dyno new suite shop_perf
+        writes shop_perf.erl, a suite to start from
+    dyno test shop_perf.erl
+        runs the suite
+    dyno test shop_perf.erl --sizes 1,10 --for 2s -o shop.html
+        runs shortly, and writes a page
+    dyno test shop_perf.erl --threshold "latency.p99 < 20 ms"
+        exits with status 1 if the 99th percentile is 20 ms or more
+    dyno test shop_perf.erl --rate 500 --for 10s --load-nodes 1
+        offers 500 operations a second, from a separate node
+    dyno test shop_perf.erl --sizes 16 --search "latency.p99 < 5 ms"
+        finds the highest rate at which the limit holds, at size 16
+    dyno test shop_perf.erl --repeat 5 -o before.json
+        runs each size five times, in random order, and keeps the recording
+    dyno test shop_perf.erl --repeat 5 --baseline before.json
+        exits with status 1 if the test became slower
+    dyno test shop_perf.erl --against main --repeat 5
+        the same with the code of main, run in turn with the code as it is
+    dyno test shop_perf.erl --distribution logger_formatter:format/2
+        also shows the durations of single calls
+    dyno test shop_perf.erl --without os,ports,control
+        measures less, and not the cost of measuring
+    dyno test shop_perf.erl --invariant "mem: erlang:memory(total) < 900 MB"
+        exits with status 1 if the condition failed, even for a moment
+    dyno test my_suite --pa _build/default/lib/my_app/ebin
+        runs a compiled suite
+    dyno test load_gen.erl -C agent.erl
+        runs a suite of PerformERL with its custom agent
+    """.
 
 %% The runs without measuring are none of a target's instruments.
 control(#{without := Without} = Values) ->

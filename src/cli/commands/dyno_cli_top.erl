@@ -42,17 +42,15 @@ command() ->
             ]},
             dyno_cli_nodes:options()
         ],
-        examples => [
-            {~"dyno top shop@host", ~"shows the node; h lists the keys"},
-            {
-                ~"dyno top a@host b@host --sort queue",
-                ~"shows the longest queues of two nodes; n changes the node"
-            },
-            {
-                ~"dyno top shop@host -n 1 --view ets --format json",
-                ~"prints one reading of two seconds as data, with the ETS tables"
-            }
-        ]
+        examples =>
+            """
+            dyno top shop@host
+                shows the node; h lists the keys
+            dyno top a@host b@host --sort queue
+                shows the longest queues of two nodes; n changes the node
+            dyno top shop@host -n 1 --view ets --format json
+                prints one reading of two seconds as data, with the ETS tables
+            """
     }.
 
 interval(Text) ->

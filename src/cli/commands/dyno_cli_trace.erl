@@ -64,31 +64,19 @@ command() ->
         common =>
             "--process --count --for --tree --latency --above --args --arity --output "
             "--replay --format --cookie",
-        examples => [
-            {
-                ~"dyno trace shop@host \"shop:order/2 -> return\"",
-                ~"shows the next ten calls, with results and durations"
-            },
-            {
-                <<
-                    "dyno trace shop@host \"shop:order(_, N) when N > 100 -> return, caller\" "
-                    "--count 3"
-                >>,
-                ~"shows only calls with such arguments, and the callers"
-            },
-            {
-                ~"dyno trace shop@host shop:_ --tree --process orders",
-                ~"shows the tree of calls of one process"
-            },
-            {
-                ~"dyno trace shop@host shop:order/2 --latency --above 10ms --for 1min",
-                ~"shows the durations of a function, and the arguments of its long calls"
-            },
-            {
-                ~"dyno trace a@host b@host MyApp.Orders.create/1 -o calls.jsonl",
-                ~"traces two nodes, and keeps the calls for dyno trace --replay calls.jsonl"
-            }
-        ]
+        examples =>
+            """
+            dyno trace shop@host "shop:order/2 -> return"
+                shows the next ten calls, with results and durations
+            dyno trace shop@host "shop:order(_, N) when N > 100 -> return, caller" --count 3
+                shows only calls with such arguments, and the callers
+            dyno trace shop@host shop:_ --tree --process orders
+                shows the tree of calls of one process
+            dyno trace shop@host shop:order/2 --latency --above 10ms --for 1min
+                shows the durations of a function, and the arguments of its long calls
+            dyno trace a@host b@host MyApp.Orders.create/1 -o calls.jsonl
+                traces two nodes, and keeps the calls for dyno trace --replay calls.jsonl
+            """
     }.
 
 output(Path) ->

@@ -49,22 +49,19 @@ command() ->
             dyno_cli_nodes:options()
         ],
         common => "--for --record --replay --limit --output --pa --cookie",
-        examples => [
-            {~"dyno verify worker.dyno shop@host", ~"checks a node until Ctrl-C"},
-            {
-                ~"dyno verify once.erl shop@host --for 30s -o once.html",
-                ~"runs a monitor of yours for half a minute, and writes a page"
-            },
-            {
-                ~"dyno verify worker.dyno shop@host app:shop",
-                ~"checks an application's processes instead of those of the properties"
-            },
-            {~"dyno verify worker.dyno --replay events.log", ~"checks the events of a file"},
-            {
-                ~"dyno verify worker.dyno a@host b@host --for 1min --limit 100000",
-                ~"checks two nodes, with at most 100,000 waiting events in each"
-            }
-        ]
+        examples =>
+            """
+            dyno verify worker.dyno shop@host
+                checks a node until Ctrl-C
+            dyno verify once.erl shop@host --for 30s -o once.html
+                runs a monitor of yours for half a minute, and writes a page
+            dyno verify worker.dyno shop@host app:shop
+                checks an application's processes instead of those of the properties
+            dyno verify worker.dyno --replay events.log
+                checks the events of a file
+            dyno verify worker.dyno a@host b@host --for 1min --limit 100000
+                checks two nodes, with at most 100,000 waiting events in each
+            """
     }.
 
 -doc "Watches, and reports.".

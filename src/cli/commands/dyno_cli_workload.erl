@@ -35,16 +35,13 @@ command() ->
             ]},
             {"Reports", dyno_cli_job:options()}
         ],
-        examples => [
-            {
-                ~"dyno workload burst --workers 10000",
-                ~"starts 10,000 workers within 10 seconds, most at the start"
-            },
-            {
-                ~"dyno workload steady --workers 250 --requests 10000 --repeat 10 -o before.json",
-                ~"repeats few workers with many requests, and keeps the recording"
-            }
-        ]
+        examples =>
+            """
+            dyno workload burst --workers 10000
+                starts 10,000 workers within 10 seconds, most at the start
+            dyno workload steady --workers 250 --requests 10000 --repeat 10 -o before.json
+                repeats few workers with many requests, and keeps the recording
+            """
     }.
 
 -doc "Runs the system, and reports.".
