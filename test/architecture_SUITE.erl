@@ -7,22 +7,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([each_release/0, all/0, suite/0]).
--export([
-    all_modules_are_seen/1,
-    calls_only_go_downwards/1,
-    the_agent_needs_only_kernel_and_stdlib/1,
-    names_have_the_prefix/1,
-    modules_are_documented/1,
-    functions_are_documented/1,
-    functions_have_specifications/1,
-    modules_are_short/1,
-    lines_are_short/1,
-    the_oldest_release_can_load_the_agent/1,
-    nothing_that_crashes_is_called/1,
-    violations_are_found/1,
-    good_modules_pass/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -define(MAX_LINES, 600).
 -define(MAX_COLUMNS, 100).

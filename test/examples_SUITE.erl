@@ -10,12 +10,7 @@ somewhere.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, slow/0]).
--export([ranch_is_verified/1]).
--export([examples_run/1, rabbitmq_runs/1, rabbitmq_is_missed/1]).
--export([thresholds_are_read/1, patterns_are_read/1]).
--export([options_are_all_there/1, commands_are_the_programs/1, folders_are_in_the_map/1]).
--export([links_lead_somewhere/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

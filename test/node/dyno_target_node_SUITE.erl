@@ -6,10 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([full_name/1, not_registered/1, no_epmd/1, other_name/1, cookie/1, tls/1, old/1]).
--export([suspended/1]).
--export([port_closed/1, own_address/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 

@@ -4,16 +4,7 @@
 -module(dyno_environment_SUITE).
 -moduledoc false.
 
--export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([
-    is_what_recordings_carry/1,
-    tells_of_this_runtime/1,
-    tells_of_emulator_flags/1,
-    tells_of_git/1,
-    git_absent/1,
-    git_hangs/1,
-    differences_of_environments/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 

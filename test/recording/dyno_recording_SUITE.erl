@@ -4,23 +4,7 @@
 -module(dyno_recording_SUITE).
 -moduledoc false.
 
--export([slow/0]).
--export([suite/0, all/0]).
--export([
-    builds/1,
-    refuses_a_run_twice/1,
-    converts_terms/1,
-    refuses_terms/1,
-    refuses_wrong_parts/1,
-    says_what_is_wrong_where/1,
-    refuses_what_is_no_recording/1,
-    ignores_unknown_fields/1,
-    fills_in_defaults/1,
-    gives_columns_roles/1,
-    generated_are_valid/1,
-    finds_every_mutation/1,
-    finds_every_missing_field/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").

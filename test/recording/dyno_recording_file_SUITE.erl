@@ -4,22 +4,7 @@
 -module(dyno_recording_file_SUITE).
 -moduledoc false.
 
--export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([
-    reads_what_it_wrote/1,
-    one_line_a_thing/1,
-    explains_missing_and_unreadable/1,
-    explains_what_is_not_json/1,
-    explains_what_is_no_recording/1,
-    finds_every_cut/1,
-    refuses_to_write_what_it_would_not_read/1,
-    readers_see_whole_files/1,
-    a_killed_writer_leaves_a_whole_file/1,
-    full_disk/1,
-    folder_not_writable/1,
-    a_missing_folder_is_a_mistake/1,
-    who_may_read_it/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").

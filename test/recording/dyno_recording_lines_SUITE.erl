@@ -5,15 +5,7 @@
 -moduledoc false.
 %% Recordings in files of lines, which are appended to.
 
--export([suite/0, all/0, groups/0, init_per_testcase/2]).
--export([
-    reads_what_it_wrote/1,
-    only_appends/1,
-    another_recording_replaces_it/1,
-    every_cut_can_be_read/1,
-    says_where_a_line_is_wrong/1,
-    a_killed_writer/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").

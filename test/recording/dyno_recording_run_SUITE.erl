@@ -4,14 +4,7 @@
 -module(dyno_recording_run_SUITE).
 -moduledoc false.
 
--export([suite/0, all/0, groups/0]).
--export([
-    ids_are_made_of_labels/1,
-    roles_are_names_that_stay/1,
-    no_two_nodes_share_a_role/1,
-    parts_name_nodes_by_role/1,
-    refuses_a_role_twice/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").

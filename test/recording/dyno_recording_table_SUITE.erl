@@ -4,18 +4,7 @@
 -module(dyno_recording_table_SUITE).
 -moduledoc false.
 
--export([suite/0, all/0, groups/0]).
--export([
-    a_row_for_each_item/1,
-    cells_and_properties_are_short/1,
-    kinds_are_types_and_units/1,
-    roles_follow_from_types/1,
-    sorts/1,
-    keeps_the_first_rows/1,
-    leaves_out_optional_columns/1,
-    tells_its_columns/1,
-    is_a_table_of_a_recording/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 

@@ -10,10 +10,7 @@ code for.
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").
 
--export([all/0, suite/0, groups/0]).
--export([console/1, markdown/1, csv/1, folded/1, junit/1, each_format_shows_each_recording/1]).
--export([lines_fit_the_width/1, no_format_misleads/1, csv_has_no_formula/1]).
--export([broken_recordings/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 

@@ -6,10 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([csv_of_test/1, csv_of_bench/1, csv_quotes/1, markdown/1, markdown_escapes/1]).
--export([junit_of_test/1, junit_of_bench/1, junit_hostile/1, junit_failed/1]).
--export([benchstat_of_bench/1, benchstat_of_test/1, benchstat_refuses/1, endings/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

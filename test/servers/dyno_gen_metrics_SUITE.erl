@@ -6,17 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    a_cluster/1,
-    without_calls/1,
-    a_pipeline/1,
-    a_pipeline_of_gen_stage/1,
-    this_node/1,
-    statistics_are_sent/1,
-    wrong_clusters_are_explained/1,
-    a_cluster_of_elixir/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 1}}].

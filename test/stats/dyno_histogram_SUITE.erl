@@ -9,27 +9,7 @@
 
 -import(proper_types, [float/2, integer/2, list/1, non_empty/1, oneof/1]).
 
--export([suite/0, all/0]).
--export([
-    doctest/1,
-    buckets_are_contiguous/1,
-    bounds_hold_their_values/1,
-    quantiles_are_within_one_percent/1,
-    quantiles_of_few/1,
-    extremes_sum_and_mean_are_exact/1,
-    empty/1,
-    merge_is_concatenation/1,
-    subtract_is_what_came_later/1,
-    subtract_refuses_what_is_not_contained/1,
-    overflow/1,
-    recording_has_every_value/1,
-    bad_values/1,
-    many_processes_lose_nothing/1,
-    extremes_within_a_bucket/1,
-    racing_extremes/1,
-    snapshots_while_recording/1,
-    cost/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -define(OVERFLOW, 4608).
 

@@ -9,29 +9,7 @@
 
 -import(proper_types, [float/0, float/2, integer/0, integer/2, list/1, non_empty/1, oneof/1]).
 
--export([suite/0, all/0]).
--export([
-    doctests/1,
-    known_quantiles/1,
-    known_centres/1,
-    empty_and_single/1,
-    quantile_is_naive_quantile/1,
-    follow_shift_and_scale/1,
-    estimate_normal_parameters/1,
-    log_gamma_table/1,
-    log_gamma_of_integers/1,
-    binomial_is_naive/1,
-    binomial_of_many_trials/1,
-    incomplete_beta_identities/1,
-    normal_table/1,
-    kendall_and_mann_whitney_tables/1,
-    counts_are_naive/1,
-    counts_meet_the_approximation/1,
-    counts_are_symmetric/1,
-    largest_rank_is_naive/1
-]).
-%% For the other suites of this folder
--export([doctest_of/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

@@ -9,21 +9,7 @@
 
 -import(proper_types, [float/2, integer/2, oneof/1, vector/2]).
 
--export([suite/0, all/0]).
--export([
-    exact_powers/1,
-    one_wild_point/1,
-    exponent_is_naive/1,
-    order_and_units_do_not_matter/1,
-    levels/1,
-    two_sizes/1,
-    too_few_sizes/1,
-    points_left_out/1,
-    interval_holds_exponent/1,
-    coverage/1,
-    coverage_of_many_points/1,
-    texts/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

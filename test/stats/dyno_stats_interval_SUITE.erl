@@ -9,22 +9,7 @@
 
 -import(proper_types, [float/2, integer/2, list/1, vector/2]).
 
--export([suite/0, all/0]).
--export([
-    published_median_intervals/1,
-    too_few_values/1,
-    ranks_are_naive/1,
-    order_does_not_matter/1,
-    median_coverage/1,
-    ratio_known/1,
-    ratio_swapped/1,
-    ratio_ignores_what_disturbs_both/1,
-    ratio_false_alarms/1,
-    ratio_sees_a_slowdown/1,
-    verdict_table/1,
-    verdict_mirrored/1,
-    ratio_verdict_mirrored/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

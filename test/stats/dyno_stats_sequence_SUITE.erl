@@ -9,21 +9,7 @@
 
 -import(proper_types, [float/2, integer/2, list/1]).
 
--export([slow/0]).
--export([suite/0, all/0]).
--export([
-    rank_table/1,
-    rank_is_naive/1,
-    rank_only_grows/1,
-    evidence_is_a_martingale/1,
-    interval_is_the_ranked_values/1,
-    order_does_not_matter/1,
-    too_few/1,
-    levels/1,
-    peeking_is_allowed/1,
-    peeking_with_ties_is_allowed/1,
-    finds_a_shift/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

@@ -6,8 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([quantiles/1, known_mean/1, exact_values/1, refused/1, coverage/1, rates/1, next/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

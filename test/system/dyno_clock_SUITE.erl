@@ -6,22 +6,7 @@
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, groups/0, init_per_group/2, end_per_group/2]).
--export([init_per_testcase/2, end_per_testcase/2]).
--export([
-    edges_have_every_field/1,
-    wall_time_passes/1,
-    missing_is_said/1,
-    processor_time_is_measured/1,
-    waiting_takes_no_processor_time/1,
-    lost_processor_time_is_seen/1,
-    two_threads_are_not_compared/1,
-    an_edge_is_cheap/1,
-    a_broken_library_is_no_error/1,
-    it_works_as_it_was_built/1
-]).
-%% Run in the other node.
--export([work_for/1, idle_for/1, compete/0, microseconds_an_edge/0]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

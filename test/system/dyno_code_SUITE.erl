@@ -5,16 +5,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0]).
--export([
-    loads_and_unloads/1,
-    compiles_files/1,
-    paths_for_a_while/1,
-    closure_of_calls/1,
-    sends_what_a_node_lacks/1,
-    asks_while_another_leaves/1,
-    words_failures/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 all() ->
     [

@@ -6,8 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([has_priority/1, fails_as_erpc_does/1, several/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 

@@ -5,21 +5,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_testcase/2]).
--export([
-    keeps_what_the_code_makes/1,
-    returns_what_is_raised/1,
-    ends_what_takes_too_long/1,
-    ends_when_interrupted/1,
-    dies_or_survives_with_what_is_linked/1,
-    says_why_it_had_died/1,
-    serves_any_process/1,
-    stops_what_is_linked/1,
-    limits_memory/1,
-    needs_no_output/1,
-    restores_the_caller/1,
-    words_failures/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 all() ->
     [

@@ -5,8 +5,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([newest_release_only/0, all/0]).
--export([nearest/1, closest/1, slips/1]).
+-compile([export_all, nowarn_export_all]).
 
 newest_release_only() -> all.
 

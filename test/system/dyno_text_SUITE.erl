@@ -7,9 +7,7 @@
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").
 
--export([newest_release_only/0, all/0]).
--export([escapes/1, joiners/1, nothing_misleads/1, json_means_the_same/1]).
--export([misleading/1]).
+-compile([export_all, nowarn_export_all]).
 
 newest_release_only() -> all.
 

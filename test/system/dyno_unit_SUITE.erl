@@ -4,16 +4,7 @@
 -module(dyno_unit_SUITE).
 -moduledoc false.
 
--export([newest_release_only/0, suite/0, all/0]).
--export([
-    formats/1,
-    keeps_digits_whole_when_counted/1,
-    parses/1,
-    refuses/1,
-    exact/1,
-    base_of_every_unit/1,
-    parse_reads_format/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").

@@ -9,8 +9,7 @@ one process of normal priority waits for.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([discovery_takes_few_turns/1, calls_take_no_turn/1]).
+-compile([export_all, nowarn_export_all]).
 
 -define(PROCESSES, 500).
 -define(CROWD, """

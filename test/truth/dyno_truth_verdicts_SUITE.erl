@@ -10,25 +10,7 @@ dyno.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    cut_off_is_unknown/1,
-    late_across_is_unknown/1,
-    a_monitor_that_hangs/1,
-    a_crash_of_any_function/1,
-    an_idle_server_is_unknown/1,
-    a_call_that_is_out/1,
-    a_late_reply_is_one_fault/1,
-    how_many_processes_broke_it/1,
-    live_and_replay_are_equal/1,
-    woven_code_needs_no_dyno/1,
-    who_is_in_a_monitor_lives/1,
-    deadlines_under_each_instrumentation/1,
-    started_by_another_node/1,
-    replay_chooses_by_name/1,
-    what_is_not_monitored_is_unknown/1,
-    who_came_meanwhile_is_unknown/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 %% A pump sends itself numbers; a server answers late, or once dyno is there, calls from before; of
 %% the loops some break the property, each once.

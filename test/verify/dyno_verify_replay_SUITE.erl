@@ -6,27 +6,7 @@
 %% Events from files: the paper's text, OTP's trace port, dyno's own; and that only each process's
 %% own order counts.
 
--export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([
-    text_of_the_paper/1,
-    text_without_beginnings/1,
-    text_is_wrong/1,
-    own_file/1,
-    own_file_was_cut_off/1,
-    trace_port_file/1,
-    what_is_no_file_of_events/1,
-    a_file_makes_no_atoms/1,
-    unknown_names_are_told_apart/1,
-    frames_of_unknown_names/1,
-    terms_in_text/1,
-    broken_files/1,
-    memory_follows_the_file/1,
-    a_file_called_null/1,
-    deadline_at_the_end/1,
-    deadline_of_one_that_has_decided/1,
-    process_from_its_middle/1,
-    every_order_gives_the_same/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../support/dyno_proper.hrl").

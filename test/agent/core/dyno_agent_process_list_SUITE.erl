@@ -7,8 +7,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
--export([meets_each_once/1, parts_are_of_the_wished_length/1, some_are_spread/1]).
+-compile([export_all, nowarn_export_all]).
 
 -define(COUNT, 5000).
 

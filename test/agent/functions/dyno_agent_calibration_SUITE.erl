@@ -9,10 +9,7 @@ are reported within 10 % or 20 ns of it.
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([truth/1, nothing_is_taken_that_was_not_added/1, only_where_times_are_measured/1]).
--export([between_the_measured_numbers/1, overheads_follow_the_machine/1, goes_on_calling/1]).
--export([ends_with_who_started_it/1, beside_durations/1, no_durations_of_new_code/1]).
+-compile([export_all, nowarn_export_all]).
 
 %% On a busy machine most readings are too high: what others took. One must be right.
 -define(ATTEMPTS, 30).

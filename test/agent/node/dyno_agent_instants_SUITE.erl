@@ -6,7 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, pauses/1, a_server_that_stalls/1]).
+-compile([export_all, nowarn_export_all]).
 
 all() -> [pauses, a_server_that_stalls].
 

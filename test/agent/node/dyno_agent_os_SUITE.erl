@@ -5,30 +5,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([
-    a_current_machine/1,
-    every_value_can_be_had/1,
-    an_old_kernel/1,
-    a_container_with_limits/1,
-    a_container_seen_from_its_host/1,
-    a_container_without_a_limit/1,
-    no_proc_at_all/1,
-    broken_files_never_crash/1,
-    any_bytes_never_crash/1,
-    counters_that_run_backwards/1,
-    an_empty_interval_has_no_rates/1,
-    disks_count_once/1,
-    interfaces_count_once/1,
-    a_program_name_with_blanks/1,
-    this_machine/1,
-    description_matches_this_machine/1,
-    the_processor_time_of_this_vm/1,
-    memory_of_this_vm/1,
-    no_file_server/1,
-    reading_makes_no_atoms/1,
-    reading_is_cheap/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

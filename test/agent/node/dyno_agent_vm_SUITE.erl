@@ -6,30 +6,7 @@
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
--export([
-    every_described_value_is_read/1,
-    utilisation_needs_enabling/1,
-    busy_schedulers_show/1,
-    offline_schedulers_do_not_count/1,
-    waiting_processes_show_in_the_run_queue/1,
-    gauges_follow_what_is_there/1,
-    rates_follow_what_happens/1,
-    an_empty_interval_has_no_rates/1,
-    reading_makes_no_atoms/1,
-    reading_is_cheap/1
-]).
-%% Run in the other node.
--export([
-    two_readings/0,
-    read_without_enabling/0,
-    utilisation_when_busy/1,
-    run_queue_behind/1,
-    gauges_grow/0,
-    rates_rise/0,
-    atoms_made/0,
-    microseconds_a_read/0
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

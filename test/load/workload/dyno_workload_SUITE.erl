@@ -5,20 +5,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([
-    a_seed_gives_the_same_workers/1,
-    steady_is_uniform/1,
-    pulse_is_normal/1,
-    burst_is_log_normal/1,
-    requests_spread_by_2_percent/1,
-    all_requests_are_answered/1,
-    every_choice_of_probabilities_ends/1,
-    an_interrupt_ends_it/1,
-    repetitions_settle/1,
-    the_recording_has_all/1,
-    the_command_runs/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 1}}].

@@ -6,13 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([newest_release_only/0]).
--export([all/0, suite/0]).
--export([within_a_budget/1, not_counted/1, at_least/1]).
--export([called_and_never_counted/1, all_nodes_together/1]).
--export([each_call_timed/1, mostly_instrument/1, counts_only/1]).
--export([warns_of_what_cannot_be_told/1, warns_of_a_budget/1, warns_of_waiting/1]).
--export([warns_of_modules_once/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 

@@ -7,8 +7,7 @@
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([counted_in_part/1, counted_in_whole/1, timed_in_part/1]).
+-compile([export_all, nowarn_export_all]).
 
 -define(SECOND, 1_000_000_000).
 

@@ -6,12 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([same_twice/1, slowdown/1, floor/1, swapped/1, too_few_rounds/1, false_verdicts/1]).
--export([exact_reductions/1, of_test/1, zeros/1, matched_by_label/1]).
--export([environments/1, commands/1, incomplete/1, nothing_in_common/1, valid_document/1]).
--export([conditions/1, bad_conditions/1, gate/1, gate_without_metrics/1]).
--export([any_metric/1, any_command/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

@@ -6,11 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, slow/0, suite/0]).
--export([slower/1, the_same/1, faster/1, undecided/1, not_enough_data/1, one_side_alone/1]).
--export([high_percentiles/1, needed_repetitions/1, work/1]).
--export([throughput_counts_the_other_way/1, zeros/1, families/1, memory/1, new_and_gone/1]).
--export([other_conditions/1, false_alarms/1, command_line/1, same_by_all/1, known_names/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

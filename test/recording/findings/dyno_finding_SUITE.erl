@@ -7,9 +7,7 @@
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([reads_what_was_written/1, warnings_are_findings/1, ranks/1, decides/1]).
--export([reads_recordings_of_before/1, limits_have_reasons/1, runs_alike/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 

@@ -6,8 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([more_than_half/1, thresholds_on_errors/1, is_shown_everywhere/1]).
+-compile([export_all, nowarn_export_all]).
 
 all() -> [more_than_half, thresholds_on_errors, is_shown_everywhere].
 

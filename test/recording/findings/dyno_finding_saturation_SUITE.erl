@@ -6,10 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([nothing/1, a_queue/1, schedulers/1, a_function/1, open_load/1, medians/1, shown/1]).
--export([the_load_does_not_grow/1, sentences/1, one_size/1, a_server/1, a_full_server/1]).
--export([a_server_in_a_test/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

@@ -6,9 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([what_matters_comes_first/1, two_sizes/1, one_size/1, called_more_often/1]).
--export([uncertain_times/1, estimated_calls/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

@@ -4,32 +4,7 @@
 -module(dyno_threshold_SUITE).
 -moduledoc false.
 
--export([suite/0, all/0]).
--export([
-    every_operator/1,
-    metrics_in_human_units/1,
-    percentiles/1,
-    never_rounded_to_the_limit/1,
-    series_and_aggregates/1,
-    short_forms/1,
-    nodes/1,
-    sizes/1,
-    functions/1,
-    processes/1,
-    growth/1,
-    findings/1,
-    summary_with_a_number_as_key/1,
-    unknown_names_the_closest/1,
-    unknown_when_not_measured/1,
-    values_with_intervals/1,
-    unknown_when_units_differ/1,
-    units_nobody_knows/1,
-    any_table/1,
-    points_at_what_is_wrong/1,
-    verdicts_fit_a_recording/1,
-    reads_what_it_prints/1,
-    any_text_is_answered/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../../support/dyno_proper.hrl").

@@ -6,21 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([golden/1, fits_width/1, plain_without_colour/1, colour_changes_no_text/1, ascii/1]).
--export([
-    hostile_names/1,
-    sentences_are_not_cut/1,
-    bare_recordings/1,
-    endings/1,
-    registry/1,
-    write_is_whole/1
-]).
--export([words_where_codes_differ/1, sentences_of_many_codes/1, a_gain_that_is_not_sure/1]).
--export([fewer_may_give_more/1]).
--export([an_interrupted_squeeze/1]).
--export([fresh_nodes/1, alike_warnings/1, holding_thresholds/1, clocks/1, places/1]).
--export([uncertain_functions/1, cost_of_a_budget/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 

@@ -6,8 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([speedscope/1, pprof/1, callgrind/1, down/1, up/1, endings/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 

@@ -8,20 +8,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([suite/0, all/0, slow/0]).
--export([
-    one_file_with_everything/1,
-    policy_forbids_the_network/1,
-    policy_fits_the_code/1,
-    recording_survives/1,
-    hostile_names_stay_text/1,
-    is_small/1,
-    without_scripts_it_is_the_console/1,
-    a_missing_part_is_named/1,
-    computes_without_a_browser/1,
-    opens_in_a_browser/1,
-    is_used_in_a_browser/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 

@@ -9,17 +9,7 @@
 
 -import(dyno_servers_sums, [server/0, server/1, stage/0]).
 
--export([all/0, suite/0]).
--export([
-    the_message_is_complete/1,
-    totals_and_deltas/1,
-    headers_are_taken_from_the_environment/1,
-    what_a_collector_refuses_is_counted/1,
-    a_collector_that_is_not_there/1,
-    a_collector_that_is_silent/1,
-    telemetry_events/1,
-    telemetry_that_is_absent/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 1}}].

@@ -10,20 +10,7 @@
 
 -import(dyno_servers_sums, [server/0, server/1, stage/0, callback/2, snapshot/1, many/1]).
 
--export([all/0, suite/0]).
--export([
-    text_format/1,
-    counters_and_histograms_only_grow/1,
-    gauges_are_of_the_last_window/1,
-    servers_are_forgotten/1,
-    too_many_servers_are_left_out/1,
-    buckets_hold_what_is_below_their_bound/1,
-    labels_are_escaped/1,
-    over_http/1,
-    bad_requests_are_answered/1,
-    slow_readers_hold_up_nothing/1,
-    a_port_in_use_is_refused/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 1}}].

@@ -12,18 +12,7 @@
 
 -import(dyno_servers_sums, [server/0, server/1, stage/0]).
 
--export([all/0, suite/0, slow/0, init_per_suite/1, end_per_suite/1]).
--export([
-    statsd_server/1,
-    statsd_exporter/1,
-    dogstatsd_exporter/1,
-    dogstatsd_exporter_by_a_unix_socket/1,
-    prometheus_scrapes/1,
-    prometheus_parsers_for_python/1,
-    otlp_schema/1,
-    otlp_collectors_decoder/1,
-    telemetry_library/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].

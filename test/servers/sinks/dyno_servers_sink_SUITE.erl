@@ -9,16 +9,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([
-    urls_are_read/1,
-    wrong_urls_are_explained/1,
-    sending_never_waits/1,
-    failures_are_counted/1,
-    what_cannot_be_opened_is_no_sink/1,
-    a_sink_ends_with_its_owner/1
-]).
--export([open/1, write/2, close/1, format_error/1]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 1}}].

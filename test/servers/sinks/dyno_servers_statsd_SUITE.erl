@@ -10,25 +10,7 @@
 
 -import(dyno_servers_sums, [server/0, server/1, stage/0, callback/2, snapshot/1, many/1]).
 
--export([all/0, suite/0]).
--export([
-    statsd_lines/1,
-    dogstatsd_lines/1,
-    a_process_is_no_label/1,
-    reserved_characters_are_replaced/1,
-    few_values_are_sent_as_they_are/1,
-    samples_stand_for_all/1,
-    rates_give_the_weight_back/1,
-    datagrams_are_full_and_never_too_long/1,
-    over_udp/1,
-    over_ipv6/1,
-    over_a_unix_socket/1,
-    many_servers_arrive/1,
-    a_receiver_that_is_stuck/1,
-    nobody_listens/1,
-    what_is_too_long_is_counted/1,
-    unknown_hosts_are_refused/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 2}}].

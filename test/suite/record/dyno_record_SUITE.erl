@@ -6,11 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([slow/0, all/0, suite/0, each_release/0, init_per_suite/1, end_per_suite/1]).
--export([init_per_testcase/2, end_per_testcase/2]).
--export([records/1, own_applications/1, own_modules/1, interrupted/1, nothing_called/1]).
--export([unknown_option/1, cannot_be_reached/1]).
--export([suite_without_load/1, compared/1, code_that_is_purged/1, called/2]).
+-compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 3}}].
 

@@ -9,18 +9,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([
-    each_trace_is_sound/1,
-    all_forms_are_woven/1,
-    a_server_is_woven/1,
-    a_state_machine_is_woven/1,
-    an_elixir_server_is_woven/1,
-    a_process_is_stopped_before/1,
-    unmonitored_code_does_the_same/1
-]).
-%% In the node.
--export([workload/0, forms/1, elixir/0, needs/0, init/1, event/3]).
+-compile([export_all, nowarn_export_all]).
 
 -define(PROGRAM, """
 -module(woven_program).

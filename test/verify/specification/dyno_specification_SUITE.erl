@@ -7,32 +7,7 @@
 %% dyno_specification_meaning, plainly, over whole traces; random properties and traces have to
 %% agree with it.
 
--export([suite/0, all/0]).
--export([
-    regular_expressions/1,
-    eventually/1,
-    elixir/1,
-    warnings/1,
-    formulas/1,
-    past/1,
-    unknown_past/1,
-    traffic_of_otp/1,
-    functions_and_processes/1,
-    deadlines/1,
-    rates/1,
-    keys/1,
-    across_processes/1,
-    strict/1,
-    explanations/1,
-    needs/1,
-    mistakes/1,
-    finished_keys_take_no_memory/1,
-    regular_expressions_mean/1,
-    formulas_mean/1,
-    past_means/1,
-    keys_mean/1,
-    examples_compile/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 -include_lib("stdlib/include/assert.hrl").
 -include("../../support/dyno_proper.hrl").

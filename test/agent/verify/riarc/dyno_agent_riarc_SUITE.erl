@@ -9,18 +9,7 @@
 -include_lib("stdlib/include/assert.hrl").
 -include("../../../support/dyno_proper.hrl").
 
--export([all/0, slow/0, newest_release_only/0, suite/0, groups/0]).
--export([
-    in_the_papers_order/1,
-    in_each_processes_order/1,
-    with_four_processes/1,
-    taken_over_at_a_mark/1,
-    in_larger_systems/1,
-    an_ideal_hand_over_is_needed/1,
-    mutants_are_caught/1,
-    mutants_of_the_hand_over_are_caught/1,
-    broken_invariants_are_counted/1
-]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 2}}].

@@ -9,10 +9,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([each_trace_is_sound/1, each_trace_of_a_tree_is_sound/1, a_killed_tracer_is_told/1]).
-%% In the node.
--export([workload/1, trees/1, tree/2, killed/1, needs/0, init/1, event/3]).
+-compile([export_all, nowarn_export_all]).
 
 suite() ->
     [{timetrap, {minutes, 2}}].
