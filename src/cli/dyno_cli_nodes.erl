@@ -84,15 +84,10 @@ is_node(Text) -> re:run(Text, "^[^\\s:(/]*@[^\\s:(/]*$", [{capture, none}]) =:= 
 -spec processes(dyno_process_filter:things(), For :: string(), Default :: string()) ->
     argparse:argument().
 processes(Things, For, Default) ->
-    Text = [
-        For,
-        ": ",
-        dyno_process_filter:forms(Things),
-        " (default: ",
-        Default,
-        "); NAME@HOST is one "
-        "more node"
-    ],
+    Text = io_lib:format(
+        "~ts: ~ts (default: ~ts); NAME@HOST is one more node",
+        [For, dyno_process_filter:forms(Things), Default]
+    ),
     dyno_cli_command:operand("[PROCESS...]", lists:flatten(Text), #{
         nargs => list, required => false, default => []
     }).

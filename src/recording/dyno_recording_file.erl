@@ -150,21 +150,16 @@ no_json({unexpected_end, At}) ->
         "; was the file cut off?"
     ];
 no_json({too_large, At, Found}) ->
-    [
-        "the number at byte ",
-        integer_to_binary(At),
-        ", ",
-        Found,
-        ", is larger than any that can be measured; give the path of a recording"
-    ];
+    io_lib:format(
+        "the number at byte ~b, ~ts, is larger than any that can be measured; give the path of "
+        "a recording",
+        [At, Found]
+    );
 no_json({unexpected, At, Found}) ->
-    [
-        "not JSON at byte ",
-        integer_to_binary(At),
-        ", at ",
-        json:encode(Found),
-        "; give the path of a recording"
-    ].
+    io_lib:format(
+        "not JSON at byte ~b, at ~ts; give the path of a recording",
+        [At, json:encode(Found)]
+    ).
 
 %% Internals
 

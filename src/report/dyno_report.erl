@@ -132,12 +132,10 @@ format_error({unknown_format, Name}) ->
     ["there is no format ", $", Name, $", "; the formats are ", Names];
 format_error({unknown_extension, Path}) ->
     Known = lists:join(", ", lists:append([Extensions || {_, _, Extensions} <- registry()])),
-    [
-        "the name of ",
-        dyno_report_text:encode(Path),
-        " does not say its format; the endings known are ",
-        Known
-    ];
+    io_lib:format(
+        "the name of ~ts does not say its format; the endings known are ~ts",
+        [dyno_report_text:encode(Path), Known]
+    );
 format_error({format, Error}) ->
     dyno_error:format(Error);
 format_error(Reason) ->

@@ -326,13 +326,7 @@ format_error({Text, Column, Why}) ->
             {ok, _, _, _} -> ?ELIXIR_EXAMPLE;
             no -> ?EXAMPLE
         end,
-    [
-        "this pattern is not understood: ",
-        Why,
-        "\n  ",
-        Text,
-        "\n  ",
-        lists:duplicate(Column - 1, $\s),
-        "^\na pattern that is: ",
-        Example
-    ].
+    io_lib:format(
+        "this pattern is not understood: ~ts\n  ~ts\n  ~ts^\na pattern that is: ~ts",
+        [Why, Text, lists:duplicate(Column - 1, $\s), Example]
+    ).

@@ -105,18 +105,17 @@ other(#{event := slow, duration_ns := Ns} = Item, Text) ->
     [[head(Item, Text), What, " took ", duration(Ns)]];
 other(#{event := latency, of_what := second, functions := Functions} = Item, Text) ->
     [
-        [
-            moment(Item, Text),
-            calls(Count, Item),
-            "  p50 ",
-            duration(P50),
-            "  p99 ",
-            duration(P99),
-            "  max ",
-            duration(Max),
-            "  ",
-            Function
-        ]
+        io_lib:format(
+            "~ts~ts  p50 ~ts  p99 ~ts  max ~ts  ~ts",
+            [
+                moment(Item, Text),
+                calls(Count, Item),
+                duration(P50),
+                duration(P99),
+                duration(Max),
+                Function
+            ]
+        )
      || #{count := Count, p50 := P50, p99 := P99, max := Max, function := Function} <- Functions
     ];
 other(#{event := latency, functions := Functions, node := Node} = Item, Text) ->
@@ -186,31 +185,24 @@ histogram(#{function := Function, count := Count, bars := Bars} = Of, At, Item) 
     Most = lists:max([N || [_, N] <- Bars]),
     [
         "",
-        [
-            Function,
-            At,
-            ": ",
-            calls(Count, Item),
-            ", mean ",
-            duration(Mean),
-            ", p50 ",
-            duration(P50),
-            ", p90 ",
-            duration(P90),
-            ", p99 ",
-            duration(P99),
-            ", max ",
-            duration(Max)
-        ]
-        | [
+        io_lib:format(
+            "~ts~ts: ~ts, mean ~ts, p50 ~ts, p90 ~ts, p99 ~ts, max ~ts",
             [
-                "  < ",
-                string:pad(duration(High), 8, leading),
-                " ",
-                bar(N, Most),
-                " ",
-                integer_to_binary(N)
+                Function,
+                At,
+                calls(Count, Item),
+                duration(Mean),
+                duration(P50),
+                duration(P90),
+                duration(P99),
+                duration(Max)
             ]
+        )
+        | [
+            io_lib:format(
+                "  < ~ts ~ts ~b",
+                [string:pad(duration(High), 8, leading), bar(N, Most), N]
+            )
          || [High, N] <- Bars
         ]
     ].

@@ -202,14 +202,10 @@ shown_or_kept(Measured, Values) ->
 %% measuring reports the error.
 show_loops(#{verbose := true}, {codes, Codes}, Options) ->
     Loops = [
-        [
-            ">>>>>>>>>>>>>>> ",
-            dyno_bench_code:label(Code),
-            "\n",
-            string:trim(dyno_bench_code:source(Parsed)),
-            "\n",
-            "<<<<<<<<<<<<<<<"
-        ]
+        io_lib:format(
+            ">>>>>>>>>>>>>>> ~ts\n~ts\n<<<<<<<<<<<<<<<",
+            [dyno_bench_code:label(Code), string:trim(dyno_bench_code:source(Parsed))]
+        )
      || Code <- Codes, {ok, Parsed} <- [dyno_bench_code:read(Code)]
     ],
     Shown = [

@@ -185,12 +185,10 @@ format_error({not_with_a_file, Option}) ->
 format_error({file_and_codes, File}) ->
     ["a file of benchmarks is measured alone; give ", File, " without other codes"];
 format_error({no_file, Text}) ->
-    [
-        "there is no file \"",
-        dyno_text:clean(Text),
-        "\"; give one of recorded calls, or "
-        "Erlang source"
-    ];
+    io_lib:format(
+        "there is no file \"~ts\"; give one of recorded calls, or Erlang source",
+        [dyno_text:clean(Text)]
+    );
 format_error({too_often, Part, N, Codes}) ->
     Are = maps:get(Codes, #{1 => "is only 1 code"}, io_lib:format("are only ~b codes", [Codes])),
     io_lib:format("--~ts is given ~b times, but there ~ts", [Part, N, Are]);

@@ -94,12 +94,11 @@ opened(Name, #{node := Node, port := Port}) ->
 cookie(none) ->
     "";
 cookie({ok, Why}) ->
-    [
-        "The shop's cookie is private: ",
-        Why,
-        ". Close it, and in both terminals type first:\n\n"
-        "    export DYNO_COOKIE=any-word\n\n"
-    ].
+    io_lib:format(
+        "The shop's cookie is private: ~ts. Close it, and in both terminals type first:\n\n    "
+        "export DYNO_COOKIE=any-word\n\n",
+        [Why]
+    ).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({name, Name}) ->

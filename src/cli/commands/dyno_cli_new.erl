@@ -207,23 +207,17 @@ format_error({unknown_template, Template}) ->
 format_error({no_name, Template}) ->
     ["give it a name: dyno new ", Template, " NAME"];
 format_error({bad_name, Name}) ->
-    [
-        $",
-        Name,
-        "\" is no module's name; lower-case letters, digits and _ are accepted, and a "
-        "letter first"
-    ];
+    io_lib:format(
+        "\"~ts\" is no module's name; lower-case letters, digits and _ are accepted, and a "
+        "letter first",
+        [Name]
+    );
 format_error({taken_name, Module, Where}) ->
-    [
-        "there is a module ",
-        atom_to_list(Module),
-        " (",
-        Where,
-        "), whose place it would take; "
-        "give it another name, such as ",
-        filename:basename(filename:rootname(Where)),
-        "_perf"
-    ];
+    io_lib:format(
+        "there is a module ~ts (~ts), whose place it would take; give it another name, such as "
+        "~ts_perf",
+        [Module, Where, filename:basename(filename:rootname(Where))]
+    );
 format_error({exists, File}) ->
     [File, " is there already, and is left as it is; give another name"];
 format_error({Module, _} = Error) when Module =:= dyno_file; Module =:= dyno_priv ->

@@ -422,15 +422,10 @@ detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
     [
         ~"",
         [Name, "  started with ", Group, "  by ", Parent],
-        [
-            atom_to_binary(Status),
-            ", priority ",
-            atom_to_binary(Priority),
-            ", ",
-            number(Queue),
-            " messages wait, heap ",
-            value(Heap, ~"B")
-        ],
+        io_lib:format(
+            "~ts, priority ~ts, ~ts messages wait, heap ~ts",
+            [Status, Priority, number(Queue), value(Heap, ~"B")]
+        ),
         listed(LinkCount, "link", Links),
         listed(MonitorCount, "monitor", Monitors),
         dictionary(Dictionary),

@@ -317,20 +317,17 @@ warnings(Changes, Differences) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({commands, Same, Same}) ->
-    [
-        "recordings of dyno ",
-        Same,
-        " cannot be compared; give two of a measurement, such as ",
-        "dyno bench or dyno test"
-    ];
+    io_lib:format(
+        "recordings of dyno ~ts cannot be compared; give two of a measurement, such as dyno "
+        "bench or dyno test",
+        [Same]
+    );
 format_error({commands, Old, New}) ->
-    [
-        "the old recording is of dyno ",
-        Old,
-        ", the new one of dyno ",
-        New,
-        "; give two of the same command"
-    ];
+    io_lib:format(
+        "the old recording is of dyno ~ts, the new one of dyno ~ts; give two of the same "
+        "command",
+        [Old, New]
+    );
 format_error({not_complete, Which, Status}) ->
     [
         "the ", atom_to_binary(Which), " recording is ", Status, ", not complete; measure it again"

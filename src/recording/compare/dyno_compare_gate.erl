@@ -208,13 +208,10 @@ passed(Condition, Asked) ->
         [] ->
             "nothing is beyond it";
         Seen ->
-            [
-                "nothing is beyond it in ",
-                names_of(Asked),
-                "; a difference of ",
-                share(lists:max(Seen)),
-                " would have been seen"
-            ]
+            io_lib:format(
+                "nothing is beyond it in ~ts; a difference of ~ts would have been seen",
+                [names_of(Asked), share(lists:max(Seen))]
+            )
     end.
 
 %% The smallest factor detected in all but one of twenty cases. The interval reaches from the
@@ -235,12 +232,11 @@ not_asked(Others) ->
         [] ->
             "";
         Names ->
-            [
-                "; ",
-                listed(Names),
-                " cannot be told from so few runs and did not count",
-                " (a condition that names one asks it)"
-            ]
+            io_lib:format(
+                "; ~ts cannot be told from so few runs and did not count (a condition that "
+                "names one asks it)",
+                [listed(Names)]
+            )
     end.
 
 is_unsure(Verdict) -> Verdict =:= undecided orelse Verdict =:= one_run.
@@ -251,29 +247,21 @@ by(#{old := Old, new := New, unit := ~"ratio"}) -> abs(New - Old);
 by(_Change) -> undefined.
 
 doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
-    [
-        "not enough data for ",
-        Metric,
-        " of ",
-        Item,
-        ": a verdict needs two runs of a size or "
-        "more in both recordings; measure both with --repeat 5"
-    ];
+    io_lib:format(
+        "not enough data for ~ts of ~ts: a verdict needs two runs of a size or more in both "
+        "recordings; measure both with --repeat 5",
+        [Metric, Item]
+    );
 doubt(_Condition, #{low := undefined, of_each := round} = Change) ->
     [sentence(Change), ", in too few rounds for a verdict"];
 doubt(_Condition, #{low := undefined} = Change) ->
     [sentence(Change), ", which is not decided"];
 doubt(Condition, Change) ->
     {ok, Seen} = seen(Condition, Change),
-    [
-        sentence(Change),
-        ", and may be ",
-        share(reach(Condition, Change)),
-        worse(Condition),
-        ": only a difference of ",
-        share(Seen),
-        " could have been seen"
-    ].
+    io_lib:format(
+        "~ts, and may be ~ts~ts: only a difference of ~ts could have been seen",
+        [sentence(Change), share(reach(Condition, Change)), worse(Condition), share(Seen)]
+    ).
 
 longer(_Condition, [#{verdict := one_run} | _]) ->
     "";

@@ -519,12 +519,10 @@ no_run(_, []) ->
     "the recording holds no run";
 no_run(Size, Runs) ->
     Sizes = lists:uniq([integer_to_list(Of) || #{~"size" := Of} <- Runs, is_integer(Of)]),
-    [
-        "there is no run of size ",
-        integer_to_list(Size),
-        ", the sizes are ",
-        lists:join(", ", Sizes)
-    ].
+    io_lib:format(
+        "there is no run of size ~b, the sizes are ~ts",
+        [Size, lists:join(", ", Sizes)]
+    ).
 
 target_text({metric, Name}) -> Name;
 target_text({cell, Table, Row, undefined}) -> iolist_to_binary([Table, " ", quoted(Row)]);

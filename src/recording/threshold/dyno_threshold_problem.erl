@@ -16,12 +16,11 @@ wording({word_expected, of_node}) ->
 wording({word_expected, at_size}) ->
     "a size is expected after \"at\"";
 wording({over_all_runs, Table}) ->
-    [
-        "a row of ",
-        Table,
-        " without a field is over all runs and nodes: a field is expected ",
-        "here, or an operator, one of < <= > >= =="
-    ];
+    io_lib:format(
+        "a row of ~ts without a field is over all runs and nodes: a field is expected here, or "
+        "an operator, one of < <= > >= ==",
+        [Table]
+    );
 wording(size_expected) ->
     "a size is expected, a whole number such as 100";
 wording(operator_expected) ->
@@ -58,23 +57,18 @@ wording({unknown_field, Table, Field, Fields}) ->
 wording({field_expected, Table, Fields}) ->
     ["a field of the table ", Table, " is expected, one of ", listed(Fields)];
 wording({field_of_summary, Table}) ->
-    [
-        "the table ",
-        Table,
-        " is over all runs, and its rows have one value each: an operator is ",
-        "expected here, one of < <= > >= =="
-    ];
+    io_lib:format(
+        "the table ~ts is over all runs, and its rows have one value each: an operator is "
+        "expected here, one of < <= > >= ==",
+        [Table]
+    );
 wording({severity_expected, Severities}) ->
     ["a severity of findings is expected, one of ", listed(Severities)];
 wording({wrong_dimension, Kind, Wanted}) ->
-    [
-        "this is ",
-        kind(Wanted),
-        ", but ",
-        kind(Kind),
-        " is measured; the limit needs ",
-        dyno_unit:usual(Kind)
-    ].
+    io_lib:format(
+        "this is ~ts, but ~ts is measured; the limit needs ~ts",
+        [kind(Wanted), kind(Kind), dyno_unit:usual(Kind)]
+    ).
 
 kind(time) -> "a time";
 kind(size) -> "a size in bytes";

@@ -110,15 +110,14 @@ cost(Runs, Width) ->
     Text =
         case {Value(~"instrument.looking"), Value(~"instrument.visit")} of
             {[Looking], Visit} when Duration > 0 ->
-                [
-                    "Looking took about ",
-                    dyno_unit:format(Looking, ~"ns"),
-                    ", ",
-                    dyno_unit:format(Looking / Duration, ~"ratio"),
-                    " of one scheduler",
-                    [[", attaching and leaving ", dyno_unit:format(Ns, ~"ns")] || Ns <- Visit],
-                    "."
-                ];
+                io_lib:format(
+                    "Looking took about ~ts, ~ts of one scheduler~ts.",
+                    [
+                        dyno_unit:format(Looking, ~"ns"),
+                        dyno_unit:format(Looking / Duration, ~"ratio"),
+                        [[", attaching and leaving ", dyno_unit:format(Ns, ~"ns")] || Ns <- Visit]
+                    ]
+                );
             _ ->
                 ""
         end,

@@ -138,32 +138,27 @@ sentence(Row, {Fastest, Metric}, Threshold) ->
             Verdict when Verdict =:= ~"slower"; Verdict =:= ~"more" ->
                 [Code, " ", much(Metric, get(~"ratio", Row)), Fastest, Shown, "."];
             ~"same" ->
-                [
-                    "No difference ",
-                    [["of ", called(Metric), " "] || Metric =/= ~"time"],
-                    "that matters (",
-                    measured(Threshold, ~"ratio"),
-                    ") between ",
-                    Code,
-                    " and ",
-                    Fastest,
-                    Shown,
-                    "."
-                ];
+                io_lib:format(
+                    "No difference ~tsthat matters (~ts) between ~ts and ~ts~ts.",
+                    [
+                        [["of ", called(Metric), " "] || Metric =/= ~"time"],
+                        measured(Threshold, ~"ratio"),
+                        Code,
+                        Fastest,
+                        Shown
+                    ]
+                );
             ~"unknown" ->
-                [
-                    "It is not known whether ",
-                    Code,
-                    " and ",
-                    Fastest,
-                    " differ: the doubts say why."
-                ];
+                io_lib:format(
+                    "It is not known whether ~ts and ~ts differ: the doubts say why.",
+                    [Code, Fastest]
+                );
             _ when Interval =:= ~"" ->
                 ["Too few samples to say whether ", Code, " and ", Fastest, " differ."];
             _ ->
                 ["It is not decided yet whether ", Code, " and ", Fastest, " differ", Shown, "."]
         end,
-    iolist_to_binary(Text).
+    dyno_report_text:encode(Text).
 
 much(Metric, Ratio) when is_number(Ratio) ->
     {Verb, Quantity} = wording(Metric),
@@ -275,48 +270,37 @@ best(Best, Rows, Document) ->
     Text =
         case More of
             _ when Unsure =/= none ->
-                [
-                    workers(Workers),
-                    give(Workers),
-                    Rate,
-                    " for sure; ",
-                    measured(get(~"concurrency", Unsure), ~"count"),
-                    " give more, not surely: ",
-                    factor(get(~"ratio", Unsure)),
-                    " times as much (",
-                    between_factors(Unsure),
-                    "). Longer samples (-d) or more of them (-s) would tell."
-                ];
+                io_lib:format(
+                    "~ts~ts~ts for sure; ~ts give more, not surely: ~ts times as much (~ts). "
+                    "Longer samples (-d) or more of them (-s) would tell.",
+                    [
+                        workers(Workers),
+                        give(Workers),
+                        Rate,
+                        measured(get(~"concurrency", Unsure), ~"count"),
+                        factor(get(~"ratio", Unsure)),
+                        between_factors(Unsure)
+                    ]
+                );
             _ when Status =:= ~"interrupted" ->
-                [
-                    "It was interrupted. Until then the throughput was highest with ",
-                    workers(Workers),
-                    ": ",
-                    Rate,
-                    ".",
-                    unjudged(Best, Rows)
-                ];
+                io_lib:format(
+                    "It was interrupted. Until then the throughput was highest with ~ts: "
+                    "~ts.~ts",
+                    [workers(Workers), Rate, unjudged(Best, Rows)]
+                );
             [] ->
-                [
-                    "The throughput is highest with ",
-                    workers(Workers),
-                    ", the most that were tried: ",
-                    Rate,
-                    ". It may rise further; give a higher --max."
-                ];
+                io_lib:format(
+                    "The throughput is highest with ~ts, the most that were tried: ~ts. It may "
+                    "rise further; give a higher --max.",
+                    [workers(Workers), Rate]
+                );
             _ ->
-                [
-                    "It saturates at ",
-                    workers(Workers),
-                    ": ",
-                    Rate,
-                    ". With ",
-                    listed(More),
-                    " it was not shown to be higher.",
-                    doubt(Rows, Workers)
-                ]
+                io_lib:format(
+                    "It saturates at ~ts: ~ts. With ~ts it was not shown to be higher.~ts",
+                    [workers(Workers), Rate, listed(More), doubt(Rows, Workers)]
+                )
         end,
-    iolist_to_binary([Text, fewer(Rows, Workers, get(~"throughput", Best))]).
+    dyno_report_text:encode([Text, fewer(Rows, Workers, get(~"throughput", Best))]).
 
 unjudged(#{~"concurrency" := Workers, ~"throughput" := Throughput}, Rows) ->
     [
@@ -338,13 +322,11 @@ fewer(Rows, Workers, Throughput) ->
         Of > Throughput
     ],
     [
-        [
-            " ",
-            measured(C, ~"count"),
-            " may give more, not surely: ",
-            measured(Most, ~"1/s"),
-            "; longer samples (-d) or more of them (-s) would tell."
-        ]
+        io_lib:format(
+            " ~ts may give more, not surely: ~ts; longer samples (-d) or more of them (-s) "
+            "would tell.",
+            [measured(C, ~"count"), measured(Most, ~"1/s")]
+        )
      || [_ | _] <- [Possible], {Most, C} <- [lists:max(Possible)]
     ].
 
