@@ -220,15 +220,20 @@ columns(View, Table) ->
 chosen(Names, Columns) ->
     [
         {Column, Title, Look}
-     || {Name, Titled, Look} <- lists:map(fun wanted/1, Names),
+     || {Name, Titled, Look} <- [wanted(Name) || Name <- string:split(Names, "; ", all)],
         #{~"name" := Is} = Column <- Columns,
         Is =:= Name,
         Title <- [hd([Titled || Titled =/= same] ++ [small(Column)])]
     ].
 
-wanted({_, _, bar} = Column) -> Column;
-wanted({Name, Title}) -> {Name, Title, plain};
-wanted(Name) -> {Name, same, plain}.
+wanted(Column) ->
+    [Name | Titled] = string:split(Column, ":"),
+    Title = [string:split(string:trim(Of), " ###") || Of <- Titled],
+    {
+        list_to_binary(Name),
+        hd([list_to_binary(Of) || [Of | _] <- Title] ++ [same]),
+        hd([bar || [_, _] <- Title] ++ [plain])
+    }.
 
 by_role(Columns) ->
     [
