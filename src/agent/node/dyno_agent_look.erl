@@ -17,7 +17,7 @@ for 1,000 tables. Between two looks the suspects' stacks are read 12 times, 1 us
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, restart/1, peek/1, read/1, events/1]).
+-export([about/0, config/1, peek/1, events/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([result/0, look/0]).
 
@@ -73,23 +73,9 @@ about() -> #{names => [health]}.
 -spec config(dyno_agent_instrument:options()) -> config().
 config(Options) -> #{interval_ms => maps:get(look_ms, Options, ?INTERVAL_MS)}.
 
--doc "Starts the process; the first look is at the restart.".
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) -> dyno_agent_process:start_link(?MODULE, Config).
-
--spec restart(pid()) -> ok.
-restart(Pid) -> gen_server:call(Pid, restart, infinity).
-
 -doc "All looks until now.".
 -spec peek(pid()) -> result().
 peek(Pid) -> gen_server:call(Pid, peek, infinity).
-
--doc """
-Looks once more, if the last look is old, and returns all looks. On a saturated node, where looks
-take long, three are enough.
-""".
--spec read(pid()) -> result().
-read(Pid) -> gen_server:call(Pid, read, infinity).
 
 -doc "Each look as an event.".
 -spec events(result()) -> [dyno_agent_instrument:event()].
@@ -162,6 +148,8 @@ handle_call(restart, _From, #{probes := Probes} = State) ->
     {reply, ok, Fresh};
 handle_call(peek, _From, State) ->
     {reply, result(State), State};
+%% Looks once more, if the last look is old. On a saturated node, where looks take long, three are
+%% enough.
 handle_call(read, _From, #{looks := Looks, interval_ms := IntervalMs, start := Start} = State) ->
     Age = erlang:monotonic_time(millisecond) - Start - last_ms(Looks),
     IsSlow = length(Looks) >= ?ENOUGH andalso map_get(took_ms, State) > IntervalMs div 4,

@@ -15,7 +15,7 @@ without stopping or tracing. For each scheduler it gives the busy share, the run
 -behaviour(gen_server).
 
 -export([about/0, config/1, tables/0, metrics/0, series/0]).
--export([start_link/1, restart/1, read/1]).
+-export([start_link/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([result/0]).
 
@@ -66,13 +66,6 @@ config(_Options) -> #{}.
 -doc "Starts sampling.".
 -spec start_link(#{}) -> gen_server:start_ret().
 start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
-
--spec restart(pid()) -> ok.
-restart(Pid) -> gen_server:call(Pid, restart, infinity).
-
--doc "The counts since the last restart.".
--spec read(pid()) -> result().
-read(Pid) -> gen_server:call(Pid, read, infinity).
 
 -spec init(#{}) -> {ok, state()}.
 init(_Config) ->
