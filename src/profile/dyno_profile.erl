@@ -48,7 +48,6 @@ last read results.
 
 -type state() :: #{
     options := options(),
-    kind := module(),
     targets := [dyno_targets:target()],
     samples := [dyno_target_results:sample()],
     %% Of nodes that may be lost before they are read.
@@ -117,7 +116,6 @@ started(Error, _Options) ->
     Error.
 
 attached(Nodes, Options) ->
-    Kind = dyno_profile_kind:module(kind(Options)),
     Default = #{default_kind => not is_map_key(kind, Options)},
     maybe
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
@@ -126,14 +124,13 @@ attached(Nodes, Options) ->
         Checked = maps:merge(Default, Options#{
             kind => kind(Options), processes => Processes, nodes => Nodes
         }),
-        {ok, Instruments} ?= Kind:instruments(Checked),
+        {ok, Instruments} ?= dyno_profile_kind:instruments(Checked),
         ForTargets = (maps:with([cookie, name], Options))#{on => [], processes => Processes},
         {ok, Targets} ?= dyno_targets:attach(Nodes, maps:merge(ForTargets, Instruments)),
         ok = warmed_up(maps:get(warmup_ms, Instruments, 0), Options),
         Plan = #{nodes => Nodes, targets => Targets, for_ms => for_ms(Options)},
         {ok, Plan, #{
             options => Checked,
-            kind => Kind,
             targets => Targets,
             samples => [],
             results => #{}

@@ -3,40 +3,22 @@
 
 -module(dyno_profile_exact).
 -moduledoc false.
-%% The kinds `time`, `count` and `memory`: each call of the functions, counted by the runtime
-%% (dyno_agent_calls), by function and kind of process.
+%% The parts of the kinds `time`, `count` and `memory`: each call of the functions, counted by the
+%% runtime (dyno_agent_calls), by function and kind of process.
 %%
 %% Counting takes time: the reported time of an empty function's call is subtracted from the own
 %% time. If a row's share of counting is large, the rest is a small difference of large numbers, and
 %% samples are more reliable.
 
--behaviour(dyno_profile_kind).
-
--export([instruments/1, parts/2, spec/0, format_error/1]).
-
--type reason() :: no_processes_of_counts.
+-export([parts/2, spec/0]).
 
 %% A row with a larger share of counting is unreliable.
 -define(MUCH, 0.2).
 %% The total share of unreliable rows worth a warning.
 -define(WORTH, 0.05).
-%% The time in which calls of the first functions are followed (dyno_agent_call_sample).
--define(WARMUP_MS, 500).
 
--spec instruments(dyno_profile:options()) ->
-    {ok, dyno_profile_kind:instruments()} | {error, {?MODULE, reason()}}.
-instruments(#{kind := count, processes := [_ | _]}) ->
-    {error, {?MODULE, no_processes_of_counts}};
-instruments(#{kind := Level} = Options) ->
-    {ok, #{
-        on => [functions, discovery, vm, os],
-        level => Level,
-        patterns => maps:get(patterns, Options, [{'_', '_', '_'}]),
-        warmup_ms => ?WARMUP_MS
-    }}.
-
--spec parts(dyno_target_results:parts(), dyno_profile:options()) -> dyno_target_results:parts().
-parts(#{tables := Tables, warnings := Warnings} = Parts, #{kind := Kind}) ->
+-spec parts(dyno_target_results:parts(), time | count | memory) -> dyno_target_results:parts().
+parts(#{tables := Tables, warnings := Warnings} = Parts, Kind) ->
     {Functions, Others} = lists:partition(fun(#{name := N}) -> N =:= ~"functions" end, Tables),
     Made = [{Table, items(Table)} || Table <- Functions],
     Parts#{
@@ -109,8 +91,3 @@ biased(Items) ->
         }
      || All > 0, OfMuch > ?WORTH * All
     ].
-
--spec format_error(reason()) -> unicode:chardata().
-format_error(no_processes_of_counts) ->
-    "the runtime counts the calls of all processes together; leave TARGET away, or take --kind "
-    "time, which has the calls of each process".

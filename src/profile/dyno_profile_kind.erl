@@ -3,19 +3,18 @@
 
 -module(dyno_profile_kind).
 -moduledoc """
-The behaviour of a kind of profile: its instruments in the node, and the parts of its recording.
+The kinds of profile: their instruments in the node.
 
-A kind is one module and one line in `all/0`. It chooses the instruments (`c:instruments/1`), which
-describe as data their profiles, tables, metrics and warnings (`m:dyno_agent_instrument`).
-`m:dyno_profile` attaches them, waits, reads, and records.
+The instruments describe their profiles, tables, metrics and warnings as data
+(`m:dyno_agent_instrument`). `m:dyno_profile` attaches them, waits, reads, and records.
 
 ```
 dyno profile NODE TARGET --kind sample
   dyno_process_filter        which processes: selectors, checked in the node
-  dyno_profile_kind          instruments/1: which instruments, with which options
+  dyno_profile_kind          which instruments, with which options
   dyno_targets               attach, restart, ... read
   dyno_target_results        their profiles and tables
-  dyno_profile_kind          parts/2: what else is made of them
+  dyno_profile_exact         for time, count and memory: the table of functions as a profile
 ```
 
 An instrument gets the profile's options in its `c:dyno_agent_instrument:config/1`, such as
@@ -23,8 +22,7 @@ An instrument gets the profile's options in its `c:dyno_agent_instrument:config/
 sends `{dyno_profile, enough}` to the process in the option `sink`.
 """.
 
--export([all/0, names/0, module/1]).
--export_type([instruments/0]).
+-export([all/0, names/0, instruments/1, format_error/1]).
 
 -doc """
 * `on`: the names of dyno's running instruments (`dyno_agent_instrument:names/1`); the others are
@@ -44,42 +42,87 @@ sends `{dyno_profile, enough}` to the process in the option `sink`.
     atom() => term()
 }.
 
--doc "The instruments for a profile's options.".
--callback instruments(dyno_profile:options()) ->
-    {ok, instruments()} | {error, dyno_error:error()}.
+-type reason() ::
+    no_processes
+    | no_processes_of_counts
+    | processes_and_inside
+    | count_without_inside
+    | {no_function, binary()}.
 
--doc """
-The run's parts, from the instruments' results. Without this callback the parts stay unchanged; each
-profile gets its table of functions afterwards.
-""".
--callback parts(dyno_target_results:parts(), dyno_profile:options()) ->
-    dyno_target_results:parts().
+%% The time in which calls of the first functions are followed (dyno_agent_call_sample).
+-define(WARMUP_MS, 500).
+%% Each sample of the VM wakes an idle scheduler; these cost more than the processor's.
+-define(INTERVAL_MS, 2000).
 
--optional_callbacks([parts/2]).
-
--doc """
-Each kind's name, module and description, in the order of the help; the first is the default.
-""".
--spec all() -> [{atom(), module(), Help :: string()}, ...].
+-doc "Each kind's name and description, in the order of the help; the first is the default.".
+-spec all() -> [{atom(), Help :: string()}, ...].
 all() ->
     [
-        {sample, dyno_profile_sample, "stacks at random instants"},
-        {cpu, dyno_profile_cpu,
+        {sample, "stacks at random instants"},
+        {cpu,
             "stacks by processor time, with BIFs, NIFs and short-lived processes; loads a library "
             "into the node"},
-        {time, dyno_profile_exact, "own time and calls of each function"},
-        {count, dyno_profile_exact, "calls of each function"},
-        {memory, dyno_profile_exact, "words that each function allocates"},
-        {calls, dyno_profile_calls, "the tree of all calls"},
-        {schedulers, dyno_profile_schedulers, "ready processes and busy schedulers"}
+        {time, "own time and calls of each function"},
+        {count, "calls of each function"},
+        {memory, "words that each function allocates"},
+        {calls, "the tree of all calls"},
+        {schedulers, "ready processes and busy schedulers"}
     ].
 
 -doc "The kinds' names.".
 -spec names() -> [atom(), ...].
-names() -> [Name || {Name, _, _} <- all()].
+names() -> [Name || {Name, _} <- all()].
 
--doc "The module of a kind.".
--spec module(atom()) -> module().
-module(Name) ->
-    {Name, Module, _} = lists:keyfind(Name, 1, all()),
-    Module.
+-doc "The instruments for a profile's options.".
+-spec instruments(dyno_profile:options()) -> {ok, instruments()} | {error, {?MODULE, reason()}}.
+instruments(#{kind := sample}) ->
+    {ok, #{on => [stacks, vm, os]}};
+%% In a node that dyno has started: if it is impossible, samples of processes' stacks.
+instruments(#{kind := cpu, default_kind := true}) ->
+    {ok, with_cpu(preferred)};
+instruments(#{kind := cpu}) ->
+    {ok, (with_cpu(required))#{interval_ms => ?INTERVAL_MS}};
+instruments(#{kind := schedulers}) ->
+    {ok, #{on => [vm, os, schedulers], instruments => [dyno_agent_schedulers]}};
+instruments(#{kind := calls} = Options) ->
+    calls(Options);
+instruments(#{kind := count, processes := [_ | _]}) ->
+    {error, {?MODULE, no_processes_of_counts}};
+instruments(#{kind := Level} = Options) ->
+    {ok, #{
+        on => [functions, discovery, vm, os],
+        level => Level,
+        patterns => maps:get(patterns, Options, [{'_', '_', '_'}]),
+        warmup_ms => ?WARMUP_MS
+    }}.
+
+with_cpu(Use) -> #{on => [stacks, vm, os], cpu => dyno_target_cpu:option(Use)}.
+
+calls(#{inside := _, processes := [_ | _]}) ->
+    {error, {?MODULE, processes_and_inside}};
+calls(#{count := _} = Options) when not is_map_key(inside, Options) ->
+    {error, {?MODULE, count_without_inside}};
+calls(#{processes := []} = Options) when
+    not is_map_key(inside, Options), not is_map_key(eval, Options), not is_map_key(run, Options)
+->
+    {error, {?MODULE, no_processes}};
+calls(Options) ->
+    {ok, (maps:with([inside, count, not_traced], Options))#{
+        on => [vm, os, paths], instruments => [dyno_agent_path_profile]
+    }}.
+
+-spec format_error(reason()) -> unicode:chardata().
+format_error(no_processes) ->
+    "--kind calls traces each call, which is too much for a whole node: name processes after NODE, "
+    "or a function with --inside";
+format_error(no_processes_of_counts) ->
+    "the runtime counts the calls of all processes together; leave TARGET away, or take --kind "
+    "time, which has the calls of each process";
+format_error(processes_and_inside) ->
+    "--inside follows whichever process calls the function; leave TARGET away";
+format_error(count_without_inside) ->
+    "--count is how many calls of a function are followed; name it with --inside";
+format_error({no_function, Text}) ->
+    io_lib:format("~ts is not one function: write my_mod:handle_call/3 or my_mod:handle_call", [
+        Text
+    ]).

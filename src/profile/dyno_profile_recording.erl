@@ -10,10 +10,10 @@
 
 -spec parts(dyno_profile:state()) -> dyno_observed:parts().
 parts(#{targets := Targets, samples := Samples, results := Results} = State) ->
-    #{options := #{nodes := Nodes} = Options, kind := Kind} = State,
+    #{options := #{nodes := Nodes, kind := Kind} = Options} = State,
     Parameters = #{
         nodes => Nodes,
-        kind => maps:get(kind, Options, sample),
+        kind => Kind,
         targets => [dyno_process_filter:format(T) || T <- maps:get(targets, Options, [all])],
         duration_ms => maps:get(for_ms, Options, undefined),
         inside =>
@@ -28,7 +28,11 @@ parts(#{targets := Targets, samples := Samples, results := Results} = State) ->
         Targets, lists:reverse(Samples), maps:values(Results), undefined
     ),
     #{profiles := Profiles, tables := Tables, warnings := Said} =
-        Parts = with_parts(Kind, Found, Options),
+        Parts =
+        case lists:member(Kind, [time, count, memory]) of
+            true -> dyno_profile_exact:parts(Found, Kind);
+            false -> Found
+        end,
     Functions = dyno_profile_functions:tables(Profiles),
     #{
         command => profile,
@@ -38,12 +42,6 @@ parts(#{targets := Targets, samples := Samples, results := Results} = State) ->
         run => (maps:remove(warnings, Parts))#{tables => Functions ++ Tables},
         warnings => dyno_profile_functions:warnings(Functions) ++ Said
     }.
-
-with_parts(Kind, Found, Options) ->
-    case erlang:function_exported(Kind, parts, 2) of
-        true -> Kind:parts(Found, Options);
-        false -> Found
-    end.
 
 -spec known() -> dyno_threshold:known().
 known() ->

@@ -106,7 +106,7 @@ times_chosen_processes(_Config) ->
         [#{~"result" := Result}] = map_get(~"verdicts", Recording),
         ?assert(lists:member(Result, [~"pass", ~"unknown"])),
         ?assertMatch(
-            {error, {dyno_profile_exact, no_processes_of_counts}},
+            {error, {dyno_profile_kind, no_processes_of_counts}},
             profile(Node, #{kind => count, targets => [{name, ~"one"}]})
         )
     end).
@@ -165,7 +165,7 @@ follows_calls(_Config) ->
         ),
         [
             ?assertMatch(
-                {error, {dyno_profile_calls, Reason}}, profile(Node, Options#{kind => calls})
+                {error, {dyno_profile_kind, Reason}}, profile(Node, Options#{kind => calls})
             )
          || {Reason, Options} <- [
                 {no_processes, #{}},

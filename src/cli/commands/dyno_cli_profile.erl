@@ -79,7 +79,7 @@ command() ->
     }.
 
 kinds() ->
-    Of = [[atom_to_list(Name), " (", Help, ")"] || {Name, _, Help} <- dyno_profile_kind:all()],
+    Of = [[atom_to_list(Name), " (", Help, ")"] || {Name, Help} <- dyno_profile_kind:all()],
     Default = atom_to_list(hd(dyno_profile_kind:names())),
     lists:flatten([
         lists:join(", ", Of), "; default: ", Default, ", with --eval and --run cpu"
@@ -95,7 +95,7 @@ function(Text) ->
         {ok, Function}
     else
         {error, _} = Error -> Error;
-        _ -> {error, {dyno_profile_calls, {no_function, unicode:characters_to_binary(Text)}}}
+        _ -> {error, {dyno_profile_kind, {no_function, unicode:characters_to_binary(Text)}}}
     end.
 
 threshold(Text) -> dyno_threshold:read(Text, dyno_profile_recording:known()).
