@@ -56,17 +56,17 @@ The processes that a command selects: read from text, and checked in the nodes b
 -spec parse(binary(), things()) -> {ok, t()} | {error, dyno_error:error()}.
 parse(Text, Things) ->
     Filter = parts(string:trim(Text)),
-    case Filter =/= error andalso not lists:member(kind(Filter), kinds_not(Things)) of
+    case Filter =/= error andalso not lists:member(form(Filter), forms_not(Things)) of
         true -> {ok, Filter};
         false -> {error, {?MODULE, {not_understood, Text, Things}}}
     end.
 
-kind({Kind, _}) -> Kind;
-kind(Word) -> Word.
+form({Form, _}) -> Form;
+form(Word) -> Word.
 
-kinds_not(servers) -> [];
-kinds_not(processes) -> [busiest];
-kinds_not(monitored) -> [busiest, all, new, supervisor, behaviour].
+forms_not(servers) -> [];
+forms_not(processes) -> [busiest];
+forms_not(monitored) -> [busiest, all, new, supervisor, behaviour].
 
 -doc "The forms of filters, for help and errors.".
 -spec forms(things()) -> string().
@@ -82,7 +82,7 @@ forms(Things) ->
         {all, "all"},
         {new, "new (from now on)"}
     ],
-    lists:append(lists:join(", ", [F || {K, F} <- Forms, not lists:member(K, kinds_not(Things))])).
+    lists:append(lists:join(", ", [F || {K, F} <- Forms, not lists:member(K, forms_not(Things))])).
 
 parts(~"all") ->
     all;
@@ -99,25 +99,25 @@ parts(Text) ->
         {false, Parts} -> named(Parts, string:length(Text) =< ?MOST_CHARACTERS)
     end.
 
-named([Kind, Name], true) when Name =/= ~"" -> of_kind(Kind, Name);
+named([Prefix, Name], true) when Name =/= ~"" -> prefixed(Prefix, Name);
 named([Name], true) when Name =/= ~"" -> {name, Name};
 named(_Parts, _Short) -> error.
 
-of_kind(~"busiest", Number) ->
+prefixed(~"busiest", Number) ->
     case string:to_integer(Number) of
         {N, <<>>} when N > 0 -> {busiest, N};
         _ -> error
     end;
-of_kind(~"module", Name) ->
+prefixed(~"module", Name) ->
     {module, module(Name)};
-of_kind(~"name", Name) ->
+prefixed(~"name", Name) ->
     {registered, binary_to_atom(Name)};
-of_kind(~"app", Name) ->
+prefixed(~"app", Name) ->
     {application, binary_to_atom(Name)};
-of_kind(~"sup", Name) ->
+prefixed(~"sup", Name) ->
     {supervisor, module(Name)};
 %% Elixir's atoms begin with a colon, and a name may contain one.
-of_kind(_Kind, _Name) ->
+prefixed(_Prefix, _Name) ->
     error.
 
 process(Text) ->
@@ -147,13 +147,13 @@ format({process, Pid}) -> list_to_binary(Pid);
 format({busiest, N}) -> <<"busiest:", (integer_to_binary(N))/binary>>;
 format({behaviour, Behaviour}) -> atom_to_binary(Behaviour);
 format({pid, Pid}) -> list_to_binary(pid_to_list(Pid));
-format({Kind, Name}) when is_atom(Name) -> prefixed(Kind, dyno_agent_name:module(Name));
-format({Kind, Term}) -> prefixed(Kind, dyno_recording_part:text("~0tp", [Term])).
+format({Form, Name}) when is_atom(Name) -> with_prefix(Form, dyno_agent_name:module(Name));
+format({Form, Term}) -> with_prefix(Form, dyno_recording_part:text("~0tp", [Term])).
 
-prefixed(registered, Name) -> <<"name:", Name/binary>>;
-prefixed(application, Name) -> <<"app:", Name/binary>>;
-prefixed(supervisor, Name) -> <<"sup:", Name/binary>>;
-prefixed(Kind, Name) -> <<(atom_to_binary(Kind))/binary, $:, Name/binary>>.
+with_prefix(registered, Name) -> <<"name:", Name/binary>>;
+with_prefix(application, Name) -> <<"app:", Name/binary>>;
+with_prefix(supervisor, Name) -> <<"sup:", Name/binary>>;
+with_prefix(Form, Name) -> <<(atom_to_binary(Form))/binary, $:, Name/binary>>.
 
 -doc """
 Filters for the agents of these connected nodes; of processes `[]` for all. Each filter must match
@@ -239,8 +239,8 @@ resolved({process, Text}, Node, _Things) ->
     end;
 resolved(Word, _Node, _Things) when Word =:= all; Word =:= new ->
     {ok, [Word]};
-resolved({Kind, _} = Selector, _Node, _Things) when
-    Kind =:= busiest; Kind =:= behaviour; Kind =:= label; Kind =:= pid; Kind =:= supervisor
+resolved({Form, _} = Selector, _Node, _Things) when
+    Form =:= busiest; Form =:= behaviour; Form =:= label; Form =:= pid; Form =:= supervisor
 ->
     {ok, [Selector]};
 resolved(Other, _Node, Things) ->
@@ -290,9 +290,9 @@ applications(Node) -> [Of || {Of, _, _} <- call(Node, application, which_applica
 no_process(Name, Node) ->
     unknown(process, dyno_agent_name:module(Name), processes(Node), Node).
 
-unknown(Kind, Name, Known, Node) ->
+unknown(Thing, Name, Known, Node) ->
     Names = [dyno_agent_name:module(Of) || Of <- Known],
-    {error, {unknown, Kind, Node, Name, dyno_similar:nearest(Name, Names)}}.
+    {error, {unknown, Thing, Node, Name, dyno_similar:nearest(Name, Names)}}.
 
 call(Node, Module, Function, Arguments) ->
     erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
@@ -323,9 +323,9 @@ format_error({no_callbacks, Node, Name}) ->
         "callback module, or the process",
         [Name, Node]
     );
-format_error({unknown, Kind, Node, Name, Nearest}) ->
+format_error({unknown, Thing, Node, Name, Nearest}) ->
     Format =
-        case Kind of
+        case Thing of
             any ->
                 "no process, loaded module or application ~ts is in ~ts, and one more node is "
                 "written NAME@HOST~ts";

@@ -45,13 +45,13 @@ scan([Space | Rest], At, Tokens) when Space =< $\s ->
     scan(Rest, At + 1, Tokens);
 scan(Text, At, Tokens) ->
     Found = [
-        {Kind, Of}
-     || {Kind, Rule} <- ?RULES,
+        {Category, Of}
+     || {Category, Rule} <- ?RULES,
         {match, [Of]} <- [re:run(Text, Rule, [unicode, ucp, {capture, first, list}])]
     ],
     case Found of
-        [{Kind, Of} | _] ->
-            scan(lists:nthtail(length(Of), Text), At + length(Of), [{Kind, At, Of} | Tokens]);
+        [{Category, Of} | _] ->
+            scan(lists:nthtail(length(Of), Text), At + length(Of), [{Category, At, Of} | Tokens]);
         [] ->
             not_understood(At)
     end.
@@ -71,8 +71,8 @@ written([{operator, At, "]"} | Rest], [pair | Open]) ->
     [{'}', {1, At}}, {']', {1, At}} | written(Rest, Open)];
 written([{operator, At, "%"}, {operator, _, "{"} | Rest], Open) ->
     [{'#', {1, At}}, {'{', {1, At}} | written(Rest, [map | Open])];
-written([{operator, At, "%"}, {Kind, _, _} = Struct, {operator, _, "{"} | Rest], Open) when
-    Kind =:= alias; Kind =:= name
+written([{operator, At, "%"}, {Category, _, _} = Struct, {operator, _, "{"} | Rest], Open) when
+    Category =:= alias; Category =:= name
 ->
     A = {1, At},
     Comma = [{',', A} || {_, _, Of} <- lists:sublist(Rest, 1), Of =/= "}"],
@@ -94,8 +94,8 @@ written([{name, At, Name}, {operator, _, "("} = Bracket | Rest], Open) when
     Name =/= "and", Name =/= "or", Name =/= "not", Name =/= "in"
 ->
     [atom(At, Name) | written([Bracket | Rest], Open)];
-written([{Kind, At, Of} | Rest], Open) ->
-    token(Kind, At, Of) ++ written(Rest, Open);
+written([{Category, At, Of} | Rest], Open) ->
+    token(Category, At, Of) ++ written(Rest, Open);
 written([], _Open) ->
     [].
 
@@ -156,15 +156,15 @@ token(range, At, Range) ->
     [{'{', A}, First, {',', A}, Last, {'}', A}];
 token(key, At, _) ->
     not_understood(At);
-token(Kind, At, Text) ->
-    [read({Kind, At, Text})].
+token(Category, At, Text) ->
+    [read({Category, At, Text})].
 
 atom(At, Name) -> {atom, {1, At}, list_to_atom(Name)}.
 
 %% Erlang's scanner reads literals that are written alike.
-read({Kind, At, Text}) ->
+read({Category, At, Text}) ->
     Erlang =
-        case {Kind, Text} of
+        case {Category, Text} of
             {charlist, [_ | Inside]} ->
                 Quoted = string:replace(lists:droplast(Inside), "\"", "\\\"", all),
                 lists:flatten([$", Quoted, $"]);

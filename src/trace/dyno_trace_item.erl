@@ -194,7 +194,7 @@ atoms(_Key, Value) ->
 %% by hand, or by a later dyno.
 is_well_typed(#{event := Event} = Item) ->
     lists:all(fun(Key) -> is_map_key(Key, Item) end, needed(Event)) andalso
-        lists:all(fun({Key, Value}) -> is_kind(kind(Key), Value) end, maps:to_list(Item)).
+        lists:all(fun({Key, Value}) -> is_type(type(Key), Value) end, maps:to_list(Item)).
 
 needed(call) -> [at, node, pid, call];
 needed(return) -> [at, node, pid, id, function, duration_ns];
@@ -207,7 +207,7 @@ needed(argument) -> [at, node, of_what, argument, values, others];
 needed(stopped) -> [node, reason];
 needed(_Other) -> [].
 
-kind(Key) when
+type(Key) when
     Key =:= at;
     Key =:= id;
     Key =:= depth;
@@ -221,7 +221,7 @@ kind(Key) when
     Key =:= asked_ms
 ->
     integer;
-kind(Key) when
+type(Key) when
     Key =:= node;
     Key =:= pid;
     Key =:= name;
@@ -232,55 +232,55 @@ kind(Key) when
     Key =:= to
 ->
     text;
-kind(call) ->
+type(call) ->
     text_or_null;
-kind(stack) ->
+type(stack) ->
     texts;
-kind(values) ->
+type(values) ->
     counts;
-kind(functions) ->
+type(functions) ->
     functions;
-kind(open) ->
+type(open) ->
     open;
-kind(sampled) ->
+type(sampled) ->
     boolean;
-kind(class) ->
+type(class) ->
     atom;
-kind(reason) ->
+type(reason) ->
     reason;
-kind(visit) ->
+type(visit) ->
     map;
-kind(_Key) ->
+type(_Key) ->
     any.
 
-is_kind(integer, Value) ->
+is_type(integer, Value) ->
     is_integer(Value);
-is_kind(text, Value) ->
+is_type(text, Value) ->
     is_binary(Value);
-is_kind(text_or_null, Value) ->
+is_type(text_or_null, Value) ->
     is_binary(Value) orelse Value =:= null;
-is_kind(texts, Value) ->
+is_type(texts, Value) ->
     is_list(Value) andalso lists:all(fun is_binary/1, Value);
-is_kind(counts, Value) ->
+is_type(counts, Value) ->
     is_list(Value) andalso lists:all(fun is_count/1, Value);
-is_kind(functions, Value) ->
+is_type(functions, Value) ->
     is_list(Value) andalso lists:all(fun is_function_of/1, Value);
-is_kind(open, Value) ->
+is_type(open, Value) ->
     is_list(Value) andalso lists:all(fun is_open/1, Value);
-is_kind(boolean, Value) ->
+is_type(boolean, Value) ->
     is_boolean(Value);
-is_kind(atom, Value) ->
+is_type(atom, Value) ->
     is_atom(Value);
-is_kind(map, Value) ->
+is_type(map, Value) ->
     is_map(Value);
-is_kind(reason, #{limit := Limit} = Reason) ->
+is_type(reason, #{limit := Limit} = Reason) ->
     is_atom(Limit) andalso is_integer(maps:get(value, Reason, 0)) andalso
         is_binary(maps:get(text, Reason, ~"")) andalso
         (is_map_key(value, Reason) orelse not lists:member(Limit, limits())) andalso
         (is_map_key(text, Reason) orelse Limit =/= failed);
-is_kind(reason, _Value) ->
+is_type(reason, _Value) ->
     false;
-is_kind(any, _Value) ->
+is_type(any, _Value) ->
     true.
 
 limits() -> [count, for_ms, rate, queue, bytes, open].

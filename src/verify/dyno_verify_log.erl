@@ -108,7 +108,7 @@ fold_open(Fd, Fun, Acc) ->
             throw(empty);
         Header ->
             frames(fun own/2, Fd, byte_size(Header), Fun, Acc);
-        <<Kind, _/binary>> when Kind =< 1 ->
+        <<Tag, _/binary>> when Tag =< 1 ->
             first(Fd),
             frames(fun of_port/2, Fd, 0, Fun, Acc);
         _ ->
@@ -161,7 +161,7 @@ of_port(Fd, Offset) ->
         {Bytes, [Item || Item =/= other]}
     else
         <<1, _Missing:32>> -> {5, [{gap, 0}]};
-        <<Kind, _/binary>> when Kind > 1 -> throw({bad_frame, Offset});
+        <<Tag, _/binary>> when Tag > 1 -> throw({bad_frame, Offset});
         _ -> eof
     end.
 
@@ -196,7 +196,7 @@ pieces(Fd, Left, Read) ->
     end.
 
 %% The file is untrusted.
-is_item({Kind, Time}) when Kind =:= gap; Kind =:= time ->
+is_item({Tag, Time}) when Tag =:= gap; Tag =:= time ->
     is_integer(Time);
 is_item({process, #{pid := Pid, initial_call := MFA, partial := Partial} = Process, Time}) ->
     is_pid(Pid) andalso is_mfa(MFA) andalso is_boolean(Partial) andalso is_integer(Time) andalso
@@ -217,7 +217,7 @@ is_event({spawn, Child, MFA}) -> is_pid(Child) andalso is_mfa(MFA);
 is_event({call, MFA}) -> is_mfa(MFA);
 is_event({return, MFA, _Value}) -> is_mfa(MFA);
 is_event({exception, MFA, {Class, _Reason}}) -> is_mfa(MFA) andalso is_atom(Class);
-is_event({Kind, _What}) -> lists:member(Kind, [exit, 'receive', register]);
+is_event({Tag, _What}) -> lists:member(Tag, [exit, 'receive', register]);
 is_event({send, _Message, _To}) -> true;
 is_event(_) -> false.
 
@@ -268,8 +268,8 @@ lines(Fd, {Number, Time}, IsWanted, Fun, Acc) ->
 is_beginning(Line) ->
     re:run(Line, ~"^\\s*(fork|init)", [{capture, none}]) =:= match.
 
-line({Kind, Terms, DelayMs}, Before) ->
-    Item = item(Kind, Terms, Before + DelayMs * 1_000_000),
+line({Tag, Terms, DelayMs}, Before) ->
+    Item = item(Tag, Terms, Before + DelayMs * 1_000_000),
     case is_item(Item) of
         true -> Item;
         false -> error
@@ -282,7 +282,7 @@ item(~"init", [C, P, MFA], Time) -> {C, {spawned, P, MFA}, Time};
 item(~"send", [P, To, Message], Time) -> {P, {send, Message, To}, Time};
 item(~"recv", [P, Message], Time) -> {P, {'receive', Message}, Time};
 item(~"exit", [P, Reason], Time) -> {P, {exit, Reason}, Time};
-item(_Kind, _Terms, _Time) -> none.
+item(_Tag, _Terms, _Time) -> none.
 
 %% The beginnings of processes without `init`: their forks, if any.
 begun({Parent, {spawn, Child, MFA}, _}, Begun) when not is_map_key(Child, Begun) ->

@@ -89,9 +89,9 @@ needed from now on.
     keyed :: dyno_agent_partition_keyed:t()
 }).
 
-%% `own`: the kinds that it asked for, without those that every monitor gets.
+%% `own`: the types that it asked for, without those that every monitor gets.
 -type monitor() :: #{
-    kinds := #{atom() => []},
+    types := #{atom() => []},
     own := #{atom() => []},
     names := boolean(),
     key := boolean(),
@@ -124,18 +124,18 @@ new(Modules, Options) ->
 
 about(Module) ->
     #{events := Events, key := Key} = dyno_agent_monitor:needs(Module),
-    Kinds = lists:append([kinds(Event) || Event <- Events]),
+    Types = lists:append([types(Event) || Event <- Events]),
     #{
-        kinds => #{Kind => [] || Kind <- [spawned, exit | Kinds]},
-        own => #{Kind => [] || Kind <- Kinds},
+        types => #{Type => [] || Type <- [spawned, exit | Types]},
+        own => #{Type => [] || Type <- Types},
         names => erlang:function_exported(Module, names, 1),
         key => Key,
         deadline => erlang:function_exported(Module, deadline, 1)
     }.
 
-kinds(return) -> [call, return, exception];
-kinds(Kind) when is_atom(Kind) -> [Kind];
-kinds(Filter) -> kinds(element(1, Filter)).
+types(return) -> [call, return, exception];
+types(Type) when is_atom(Type) -> [Type];
+types(Filter) -> types(element(1, Filter)).
 
 -doc "Takes an event of `dyno_agent_event:from_trace/1`.".
 -spec event(pid(), dyno_agent_event:event(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
@@ -278,13 +278,13 @@ chosen_late(Pid, Event, #core{choice = Choice} = Core) ->
 
 event_of(Pid, Started, TimeNs, #partition{running = Running} = Partition0, Core) ->
     Event = dyno_agent_event:normal(Started),
-    Kind = element(1, Event),
+    Type = element(1, Event),
     Remembered = remembered(TimeNs, Event, Partition0),
-    {Partition, Seen} = keyed_seen(Kind, Event, Remembered, Core#core.monitors),
-    {Left, Effects0} = step_all(Running, Kind, Event, TimeNs, Partition, Core#core.monitors),
-    {Keyed, Effects} = to_keyed(Kind, Event, TimeNs, Partition, Core, Seen ++ Effects0),
+    {Partition, Seen} = keyed_seen(Type, Event, Remembered, Core#core.monitors),
+    {Left, Effects0} = step_all(Running, Type, Event, TimeNs, Partition, Core#core.monitors),
+    {Keyed, Effects} = to_keyed(Type, Event, TimeNs, Partition, Core, Seen ++ Effects0),
     New = Core#core{keyed = Keyed},
-    case Kind of
+    case Type of
         exit ->
             Last = lists:append([ended(One, TimeNs, Partition) || One <- Left]),
             Kept = [{decided, Module, Pid, held} || Module <- Partition#partition.keyed],
@@ -340,12 +340,12 @@ remembered(TimeNs, Event, #partition{count = Count, events = Events} = Partition
 
 step_all([], _Kind, _Event, _TimeNs, _Partition, _Monitors) ->
     {[], []};
-step_all([Running | Rest], Kind, Event, TimeNs, Partition, Monitors) ->
-    {Left, Effects} = step_all(Rest, Kind, Event, TimeNs, Partition, Monitors),
+step_all([Running | Rest], Type, Event, TimeNs, Partition, Monitors) ->
+    {Left, Effects} = step_all(Rest, Type, Event, TimeNs, Partition, Monitors),
     #running{module = Module, state = State, seen = Seen} = Running,
     case Monitors of
-        #{Module := #{kinds := #{Kind := _}} = About} ->
-            case Seen orelse is_about(Module, Kind, Event, About) of
+        #{Module := #{types := #{Type := _}} = About} ->
+            case Seen orelse is_about(Module, Type, Event, About) of
                 {crashed, _} = Crashed ->
                     outcome(Crashed, Running, TimeNs, Partition, Left, Effects);
                 Is ->
@@ -359,7 +359,7 @@ step_all([Running | Rest], Kind, Event, TimeNs, Partition, Monitors) ->
     end.
 
 is_about(Module, _Kind, Event, #{names := true}) -> dyno_agent_monitor:names(Module, Event);
-is_about(_Module, Kind, _Event, #{own := Own}) -> is_map_key(Kind, Own).
+is_about(_Module, Type, _Event, #{own := Own}) -> is_map_key(Type, Own).
 
 outcome({next, State}, Running, _TimeNs, _Partition, Left, Effects) ->
     {[Running#running{state = State} | Left], Effects};
@@ -386,13 +386,13 @@ without(Pid, #partition{running = Running, trace = Trace}, Effects, #core{open =
 
 keyed_seen(_Kind, _Event, #partition{keyed = []} = Partition, _Monitors) ->
     {Partition, []};
-keyed_seen(Kind, Event, #partition{keyed = Modules, keyed_seen = Before} = Partition, Monitors) ->
+keyed_seen(Type, Event, #partition{keyed = Modules, keyed_seen = Before} = Partition, Monitors) ->
     case
         [
             {Module, Is}
          || Module <- Modules -- Before,
-            #{kinds := #{Kind := _}} = About <- [map_get(Module, Monitors)],
-            Is <- [is_about(Module, Kind, Event, About)],
+            #{types := #{Type := _}} = About <- [map_get(Module, Monitors)],
+            Is <- [is_about(Module, Type, Event, About)],
             Is =/= false
         ]
     of
@@ -415,9 +415,9 @@ keyed_whole(_Partition) ->
 
 to_keyed(_Kind, _Event, _TimeNs, #partition{keyed = []}, #core{keyed = Keyed}, Effects) ->
     {Keyed, Effects};
-to_keyed(Kind, Event, TimeNs, Partition, #core{keyed = Keyed, monitors = Monitors}, Effects) ->
+to_keyed(Type, Event, TimeNs, Partition, #core{keyed = Keyed, monitors = Monitors}, Effects) ->
     #partition{process = Process, keyed = Modules} = Partition,
-    Wanting = [M || M <- Modules, #{kinds := #{Kind := _}} <- [map_get(M, Monitors)]],
+    Wanting = [M || M <- Modules, #{types := #{Type := _}} <- [map_get(M, Monitors)]],
     {New, More} = dyno_agent_partition_keyed:event(Wanting, Process, Event, TimeNs, Keyed),
     {New, Effects ++ More}.
 

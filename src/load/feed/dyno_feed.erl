@@ -197,8 +197,9 @@ order(_) -> cycle.
 
 is_source(List) when length(List) > 0 ->
     true;
-is_source({Kind, File}) when Kind =:= lines; Kind =:= csv -> is_binary(File) orelse is_list(File);
-is_source({Kind, Low, High}) when Kind =:= range; Kind =:= uniform ->
+is_source({Format, File}) when Format =:= lines; Format =:= csv ->
+    is_binary(File) orelse is_list(File);
+is_source({Form, Low, High}) when Form =:= range; Form =:= uniform ->
     is_integer(Low) andalso is_integer(High) andalso Low =< High;
 is_source({zipf, Count, Exponent}) ->
     is_integer(Count) andalso Count > 0 andalso is_number(Exponent) andalso Exponent > 0;
@@ -208,19 +209,19 @@ is_source(Fun) ->
 -doc "Looks for files in this folder if they are not in the current folder.".
 -spec beside([feed()], file:name_all()) -> [feed()].
 beside(Feeds, Folder) ->
-    of_files(Feeds, fun(Kind, File) ->
+    of_files(Feeds, fun(Format, File) ->
         Near = filename:join(Folder, File),
         case not filelib:is_regular(File) andalso filelib:is_regular(Near) of
-            true -> {Kind, filename:absname(Near)};
-            false -> {Kind, filename:absname(File)}
+            true -> {Format, filename:absname(Near)};
+            false -> {Format, filename:absname(File)}
         end
     end).
 
 of_files(Feeds, Source) ->
     [
         case Feed of
-            #{source := {Kind, File}} when Kind =:= lines; Kind =:= csv ->
-                Feed#{source := Source(Kind, File)};
+            #{source := {Format, File}} when Format =:= lines; Format =:= csv ->
+                Feed#{source := Source(Format, File)};
             #{} ->
                 Feed
         end
@@ -230,11 +231,11 @@ of_files(Feeds, Source) ->
 -doc "The feeds for a node on another machine: items in place of files.".
 -spec portable([feed()]) -> [feed()].
 portable(Feeds) ->
-    of_files(Feeds, fun(Kind, File) ->
-        case dyno_feed_file:items(Kind, File) of
+    of_files(Feeds, fun(Format, File) ->
+        case dyno_feed_file:items(Format, File) of
             {ok, Items} -> Items;
             %% Opening the feed reports this error.
-            {error, _} -> {Kind, File}
+            {error, _} -> {Format, File}
         end
     end).
 
@@ -272,9 +273,9 @@ store({zipf, Count, Exponent}) ->
     {ok, Count, {zipf, dyno_feed_zipf:new(Count, Exponent)}};
 store(Fun) when is_function(Fun, 1) ->
     {ok, infinity, {call, Fun}};
-store({Kind, File}) ->
+store({Format, File}) ->
     maybe
-        {ok, Items} ?= dyno_feed_file:items(Kind, File),
+        {ok, Items} ?= dyno_feed_file:items(Format, File),
         in_table(Items)
     end.
 

@@ -379,13 +379,13 @@ better(_) -> lower.
 
 usually_better(Unit) ->
     case dyno_threshold_metric:dimension(Unit) of
-        Kind when Kind =:= rate; Kind =:= byte_rate -> higher;
+        Dimension when Dimension =:= rate; Dimension =:= byte_rate -> higher;
         _ -> lower
     end.
 
 kind(Unit) ->
     case dyno_threshold_metric:dimension(unit(Unit)) of
-        Kind when Kind =:= time; Kind =:= time_per_call -> other_time;
+        Dimension when Dimension =:= time; Dimension =:= time_per_call -> other_time;
         _ -> amount
     end.
 

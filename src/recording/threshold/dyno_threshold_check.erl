@@ -49,12 +49,12 @@ problem({metric, Name}, Limit, Known) ->
             Names = dyno_threshold_metric:names(names(metrics, Known), names(series, Known)),
             {unknown_metric, Name, dyno_similar:closest(Name, Names)};
         {true, Units} ->
-            kind(Units, Limit)
+            compared(Units, Limit)
     end;
 problem({cell, ~"findings", Severity, undefined}, Limit, #{summaries := [_ | _]}) ->
     Severities = dyno_threshold_metric:severities(),
     case lists:member(Severity, Severities) of
-        true -> kind([~"count"], Limit);
+        true -> compared([~"count"], Limit);
         false -> {severity_expected, Severities}
     end;
 problem({cell, Table, _Row, Field}, Limit, Known) ->
@@ -71,13 +71,13 @@ problem({cell, Table, _Row, Field}, Limit, Known) ->
                 [Unit || #{role := Role, unit := Unit} <- Of, Role =/= key]
              || Of <- Summaries
             ],
-            kind([Unit || [Unit | _] <- Values], Limit);
+            compared([Unit || [Unit | _] <- Values], Limit);
         {_, [], _} ->
             {field_of_summary, Table};
         {_, _, _} ->
             case [Unit || Of <- Tables, #{name := Name, unit := Unit} <- Of, Name =:= Field] of
                 [] -> {unknown_field, Table, Field, fields(Tables)};
-                Units -> kind(Units, Limit)
+                Units -> compared(Units, Limit)
             end
     end.
 
@@ -91,13 +91,13 @@ is_reserved(Name, Known) ->
 units([], _Known) ->
     [];
 units([Lookup | Rest], Known) ->
-    {Kind, Name} =
+    {Key, Name} =
         case Lookup of
             {metric, Of} -> {metrics, Of};
             {percentile, Of, _Share} -> {histograms, Of};
             {series, Of, _Aggregate} -> {series, Of}
         end,
-    Described = maps:get(Kind, Known, []),
+    Described = maps:get(Key, Known, []),
     case [Unit || #{name := Pattern, unit := Unit} <- Described, is_name(Name, Pattern)] of
         [] -> units(Rest, Known);
         Units -> Units
@@ -131,11 +131,11 @@ names(Key, Known) ->
     [Name || #{name := Name} <- maps:get(Key, Known, [])].
 
 %% One fitting unit of a name is enough.
-kind(Units, {Limit, LimitUnit}) ->
+compared(Units, {Limit, LimitUnit}) ->
     {ok, Wanted} = dyno_unit:dimension(LimitUnit),
-    Kinds = [dyno_threshold_metric:dimension(Unit) || Unit <- Units],
-    IsComparable = fun(Kind) -> dyno_threshold_metric:comparable(Kind, Wanted, Limit) end,
-    case lists:any(IsComparable, Kinds) of
+    Dimensions = [dyno_threshold_metric:dimension(Unit) || Unit <- Units],
+    IsComparable = fun(Dimension) -> dyno_threshold_metric:comparable(Dimension, Wanted, Limit) end,
+    case lists:any(IsComparable, Dimensions) of
         true -> none;
-        false -> {wrong_dimension, hd(Kinds), Wanted}
+        false -> {wrong_dimension, hd(Dimensions), Wanted}
     end.

@@ -64,21 +64,21 @@ wording({field_of_summary, Table}) ->
     );
 wording({severity_expected, Severities}) ->
     ["a severity of findings is expected, one of ", listed(Severities)];
-wording({wrong_dimension, Kind, Wanted}) ->
+wording({wrong_dimension, Measured, Wanted}) ->
     io_lib:format(
         "this is ~ts, but ~ts is measured; the limit needs ~ts",
-        [kind(Wanted), kind(Kind), dyno_unit:usual(Kind)]
+        [dimension(Wanted), dimension(Measured), dyno_unit:usual(Measured)]
     ).
 
-kind(time) -> "a time";
-kind(size) -> "a size in bytes";
-kind(words) -> "a size in words";
-kind(number) -> "a plain number";
-kind(ratio) -> "a ratio";
-kind(rate) -> "a rate";
-kind(byte_rate) -> "a rate in bytes";
-kind(time_per_call) -> "a time per call";
-kind(words_per_call) -> "a size per call".
+dimension(time) -> "a time";
+dimension(size) -> "a size in bytes";
+dimension(words) -> "a size in words";
+dimension(number) -> "a plain number";
+dimension(ratio) -> "a ratio";
+dimension(rate) -> "a rate";
+dimension(byte_rate) -> "a rate in bytes";
+dimension(time_per_call) -> "a time per call";
+dimension(words_per_call) -> "a size per call".
 
 -spec listed([binary()]) -> unicode:chardata().
 listed(Names) ->

@@ -44,8 +44,8 @@ body({satisfies, Formula}, Keys) ->
 body({always, Past, Text}, Keys) ->
     {_, {Subformulas, Matches}} = past(Past, {[], []}, Keys),
     {dyno_agent_past, {Text, lists:reverse(Subformulas)}, lists:reverse(Matches)};
-body({Kind, Count, Event, Within, Text}, Keys) ->
-    {dyno_agent_rate, {Kind, Count, 1, Within, Text}, [{Event, [], new(Event, Keys)}]}.
+body({Bound, Count, Event, Within, Text}, Keys) ->
+    {dyno_agent_rate, {Bound, Count, 1, Within, Text}, [{Event, [], new(Event, Keys)}]}.
 
 formula_code({Root, #code{nodes = Nodes, matches = Matches}}) ->
     Tuple = list_to_tuple([map_get(I, Nodes) || I <- lists:seq(1, map_size(Nodes))]),
@@ -53,37 +53,37 @@ formula_code({Root, #code{nodes = Nodes, matches = Matches}}) ->
 
 %% Regular expressions. `Next` is the continuation, in the scope of scope/3.
 
-regexp({step, Event, Within, Text}, Scope, Kind, Next, Code) ->
-    modal(Kind, {Event, Within, Text}, Scope, Next, Code);
-regexp({later, Event, Within, Text}, Scope, Kind, Next, Code) ->
-    {Index, Modal} = modal(Kind, {Event, Within, Text}, Scope, Next, Code),
+regexp({step, Event, Within, Text}, Scope, Modality, Next, Code) ->
+    modal(Modality, {Event, Within, Text}, Scope, Next, Code);
+regexp({later, Event, Within, Text}, Scope, Modality, Next, Code) ->
+    {Index, Modal} = modal(Modality, {Event, Within, Text}, Scope, Next, Code),
     #code{nodes = #{Index := Node}} = Modal,
     {Index, set(Index, erlang:append_element(Node, later), Modal)};
-regexp({then, A, B}, Scope, Kind, Next, Code) ->
-    {Then, Code1} = regexp(B, scope(A, Scope, Code), Kind, Next, Code),
-    regexp(A, Scope, Kind, Then, Code1);
-regexp({'or', A, B} = Either, Scope, Kind, Next, Code) ->
+regexp({then, A, B}, Scope, Modality, Next, Code) ->
+    {Then, Code1} = regexp(B, scope(A, Scope, Code), Modality, Next, Code),
+    regexp(A, Scope, Modality, Then, Code1);
+regexp({'or', A, B} = Either, Scope, Modality, Next, Code) ->
     After = scope(Either, Scope, Code),
-    {Left, Code1} = branch(A, Scope, After, Kind, Next, Code),
-    {Right, Code2} = branch(B, Scope, After, Kind, Next, Code1),
-    node(choice(Kind, Left, Right), Code2);
-regexp({optional, A}, Scope, Kind, Next, Code) ->
-    {Once, Code1} = branch(A, Scope, Scope, Kind, Next, Code),
-    node(choice(Kind, Once, Next), Code1);
-regexp({star, A}, Scope, Kind, Next, Code) ->
-    regexp({optional, {plus, A}}, Scope, Kind, Next, Code);
-regexp({plus, A}, Scope, Kind, Next, Code) ->
+    {Left, Code1} = branch(A, Scope, After, Modality, Next, Code),
+    {Right, Code2} = branch(B, Scope, After, Modality, Next, Code1),
+    node(choice(Modality, Left, Right), Code2);
+regexp({optional, A}, Scope, Modality, Next, Code) ->
+    {Once, Code1} = branch(A, Scope, Scope, Modality, Next, Code),
+    node(choice(Modality, Once, Next), Code1);
+regexp({star, A}, Scope, Modality, Next, Code) ->
+    regexp({optional, {plus, A}}, Scope, Modality, Next, Code);
+regexp({plus, A}, Scope, Modality, Next, Code) ->
     {Loop, Code1} = reserve(Code),
     After = scope(A, Scope, Code),
     {Back, Code2} = node({again, Loop, length(After) - length(Scope)}, Code1),
     {Out, Code3} = keep(After, Scope, Next, Code2),
-    {Choice, Code4} = node(choice(Kind, Out, Back), Code3),
-    {Once, Code5} = regexp(A, Scope, Kind, Choice, Code4),
-    {Loop, set(Loop, {fixed_point(Kind), Once}, Code5)}.
+    {Choice, Code4} = node(choice(Modality, Out, Back), Code3),
+    {Once, Code5} = regexp(A, Scope, Modality, Choice, Code4),
+    {Loop, set(Loop, {fixed_point(Modality), Once}, Code5)}.
 
-branch(A, Scope, After, Kind, Next, Code) ->
+branch(A, Scope, After, Modality, Next, Code) ->
     {Then, Code1} = keep(scope(A, Scope, Code), After, Next, Code),
-    regexp(A, Scope, Kind, Then, Code1).
+    regexp(A, Scope, Modality, Then, Code1).
 
 keep(Same, Same, Next, Code) ->
     {Next, Code};
@@ -121,26 +121,26 @@ location(Regexp) -> location(element(2, Regexp)).
 
 formula(Truth, _Scope, _Fixed, Code) when is_boolean(Truth) ->
     node(Truth, Code);
-formula({Kind, {step, Event, Within, Text}, Next}, Scope, Fixed, Code) when
-    Kind =:= necessary; Kind =:= possible
+formula({Modality, {step, Event, Within, Text}, Next}, Scope, Fixed, Code) when
+    Modality =:= necessary; Modality =:= possible
 ->
     After = (new(Event, Code#code.keys) -- Scope) ++ Scope,
     {Then, Code1} = formula(Next, After, Fixed, Code),
-    modal(Kind, {Event, Within, bracket(Kind, Text)}, Scope, Then, Code1);
-formula({Kind, A, B}, Scope, Fixed, Code) when Kind =:= 'and'; Kind =:= 'or' ->
+    modal(Modality, {Event, Within, bracket(Modality, Text)}, Scope, Then, Code1);
+formula({Operator, A, B}, Scope, Fixed, Code) when Operator =:= 'and'; Operator =:= 'or' ->
     {Left, Code1} = formula(A, Scope, Fixed, Code),
     {Right, Code2} = formula(B, Scope, Fixed, Code1),
-    node({Kind, Left, Right}, Code2);
+    node({Operator, Left, Right}, Code2);
 formula({variable, Location, Name}, Scope, Fixed, Code) ->
     case Fixed of
         #{Name := {To, Depth}} -> node({again, To, length(Scope) - Depth}, Code);
         #{} -> throw({Location, {no_fixed_point, Name}})
     end;
-formula({Kind, Name, Body}, Scope, Fixed, Code) ->
-    ok = guarded(Name, Body, Kind),
+formula({Extremum, Name, Body}, Scope, Fixed, Code) ->
+    ok = guarded(Name, Body, Extremum),
     {Index, Code1} = reserve(Code),
     {Inside, Code2} = formula(Body, Scope, Fixed#{Name => {Index, length(Scope)}}, Code1),
-    {Index, set(Index, {Kind, Inside}, Code2)}.
+    {Index, set(Index, {Extremum, Inside}, Code2)}.
 
 %% A fixed point that returns to itself without an event says nothing about the trace.
 guarded(Name, {variable, Location, Name}, Fixed) ->
@@ -148,7 +148,9 @@ guarded(Name, {variable, Location, Name}, Fixed) ->
 guarded(Name, {Of, A, B}, Fixed) when Of =:= 'and'; Of =:= 'or' ->
     ok = guarded(Name, A, Fixed),
     guarded(Name, B, Fixed);
-guarded(Name, {Kind, Other, Body}, Fixed) when (Kind =:= max orelse Kind =:= min), Other =/= Name ->
+guarded(Name, {Extremum, Other, Body}, Fixed) when
+    (Extremum =:= max orelse Extremum =:= min), Other =/= Name
+->
     guarded(Name, Body, Fixed);
 guarded(_Name, _Formula, _Fixed) ->
     ok.
@@ -156,10 +158,10 @@ guarded(_Name, _Formula, _Fixed) ->
 bracket(necessary, Text) -> <<"[", Text/binary, "]">>;
 bracket(possible, Text) -> <<"<", Text/binary, ">">>.
 
-modal(Kind, {Event, Within, Text}, Scope, Next, #code{keys = Keys} = Code) ->
+modal(Modality, {Event, Within, Text}, Scope, Next, #code{keys = Keys} = Code) ->
     New = new(Event, Keys) -- Scope,
     {Match, Code1} = match(Event, Scope, New, Code),
-    node({Kind, Match, Next, Within, Text, New ++ Scope}, Code1).
+    node({Modality, Match, Next, Within, Text, New ++ Scope}, Code1).
 
 new(Event, Keys) -> dyno_specification_event:variables(Event) -- Keys.
 
@@ -193,13 +195,13 @@ past({event, Event}, {Subformulas, Matches}, Keys) ->
 past({once, A, Within}, Done, Keys) ->
     {Place, Done1} = past(A, Done, Keys),
     subformula({once, Place, Within}, Done1);
-past({Kind, A}, Done, Keys) ->
+past({Operator, A}, Done, Keys) ->
     {Place, Done1} = past(A, Done, Keys),
-    subformula({Kind, Place}, Done1);
-past({Kind, A, B}, Done, Keys) ->
+    subformula({Operator, Place}, Done1);
+past({Operator, A, B}, Done, Keys) ->
     {Left, Done1} = past(A, Done, Keys),
     {Right, Done2} = past(B, Done1, Keys),
-    subformula({Kind, Left, Right}, Done2).
+    subformula({Operator, Left, Right}, Done2).
 
 subformula(Subformula, {Subformulas, Matches}) ->
     {length(Subformulas) + 1, {[Subformula | Subformulas], Matches}}.

@@ -129,10 +129,10 @@ selector([{atom, _, M}, {':', _}, {atom, _, F}, {'/', _}, {integer, _, A} | Rest
     {{function, M, F, A}, Rest};
 selector([{atom, _, M}, {':', _}, {atom, _, F} | Rest]) ->
     {{function, M, F, '_'}, Rest};
-selector([{atom, _, Kind}, {atom, _, Name} | Rest]) when
-    Kind =:= module; Kind =:= registered; Kind =:= application
+selector([{atom, _, Word}, {atom, _, Name} | Rest]) when
+    Word =:= module; Word =:= registered; Word =:= application
 ->
-    {{Kind, Name}, Rest};
+    {{Word, Name}, Rest};
 selector([{atom, Anno, label} | Tokens]) ->
     {Pattern, Rest} = pattern(Tokens),
     try
@@ -165,7 +165,7 @@ full_stop(_Body, [{dot, _} | Rest]) ->
     Rest;
 full_stop(_Body, [{'.', _} | Rest]) ->
     Rest;
-full_stop({Kind, _}, Tokens) when Kind =:= follows; Kind =:= never ->
+full_stop({Word, _}, Tokens) when Word =:= follows; Word =:= never ->
     expected("'then', '|', '*', '+', '?', 'within' or a full stop", Tokens);
 full_stop({satisfies, _}, Tokens) ->
     expected("'and', 'or' or a full stop", Tokens);
@@ -174,9 +174,9 @@ full_stop({always, _, _}, Tokens) ->
 full_stop(_Rate, Tokens) ->
     expected("a full stop", Tokens).
 
-body([{atom, _, Kind} | Tokens]) when Kind =:= follows; Kind =:= never ->
+body([{atom, _, Word} | Tokens]) when Word =:= follows; Word =:= never ->
     {Regexp, Rest} = alternatives(Tokens),
-    {{Kind, Regexp}, Rest};
+    {{Word, Regexp}, Rest};
 body([{atom, _, satisfies} | Tokens]) ->
     {Formula, Rest} = formula(Tokens),
     {{satisfies, Formula}, Rest};
@@ -188,8 +188,8 @@ body([{atom, _, at}, {atom, _, Bound}, {integer, _, Count} | Tokens] = All) when
 ->
     {Event, Tokens1} = event(Tokens, []),
     {Within, Rest} = duration(word(within, "'within' and a time", Tokens1)),
-    Kind = map_get(Bound, #{most => at_most, least => at_least}),
-    {{Kind, Count, Event, Within, text(All, Rest)}, Rest};
+    Word = map_get(Bound, #{most => at_most, least => at_least}),
+    {{Word, Count, Event, Within, text(All, Rest)}, Rest};
 body([{atom, _, at}, {atom, _, Bound} | Tokens]) when Bound =:= most; Bound =:= least ->
     expected("how often, a whole number", Tokens);
 body(Tokens) ->
@@ -246,12 +246,12 @@ modal([{'<', _} | Tokens]) ->
     {Step, Rest} = step(Tokens, ['>']),
     {Formula, Rest1} = modal(word('>', "'when', 'within' or '>'", Rest)),
     {{possible, Step, Formula}, Rest1};
-modal([{atom, _, Kind}, {var, _, Name}, {Dot, _} | Tokens]) when
-    (Kind =:= max orelse Kind =:= min) andalso (Dot =:= dot orelse Dot =:= '.')
+modal([{atom, _, Word}, {var, _, Name}, {Dot, _} | Tokens]) when
+    (Word =:= max orelse Word =:= min) andalso (Dot =:= dot orelse Dot =:= '.')
 ->
     {Formula, Rest} = formula(Tokens),
-    {{Kind, Name, Formula}, Rest};
-modal([{atom, _, Kind} | Tokens]) when Kind =:= max; Kind =:= min ->
+    {{Word, Name, Formula}, Rest};
+modal([{atom, _, Word} | Tokens]) when Word =:= max; Word =:= min ->
     expected("a variable and '.'", Tokens);
 modal([{atom, _, Truth} | Rest]) when Truth =:= true; Truth =:= tt -> {true, Rest};
 modal([{atom, _, Truth} | Rest]) when Truth =:= false; Truth =:= ff -> {false, Rest};
@@ -321,7 +321,9 @@ step(Tokens, Stops) ->
 within([{atom, _, within} | Tokens]) -> duration(Tokens);
 within(Tokens) -> {infinity, Tokens}.
 
-duration([{Kind, _, Number}, {atom, Anno, Unit} | Rest]) when Kind =:= integer; Kind =:= float ->
+duration([{Category, _, Number}, {atom, Anno, Unit} | Rest]) when
+    Category =:= integer; Category =:= float
+->
     case dyno_unit:to_base(Number, atom_to_binary(Unit)) of
         {ok, {Ns, ~"ns"}} -> {round(Ns), Rest};
         _ -> expected(dyno_unit:usual(time), [{atom, Anno, Unit}])
@@ -424,8 +426,13 @@ term_tokens([{Open, _} = Token | Rest]) when
     Open =:= '{'; Open =:= '['; Open =:= '<<'; Open =:= '('
 ->
     bracketed(Rest, [Token]);
-term_tokens([{Kind, _, _} = Token | Rest]) when
-    Kind =:= atom; Kind =:= var; Kind =:= integer; Kind =:= float; Kind =:= char; Kind =:= string
+term_tokens([{Category, _, _} = Token | Rest]) when
+    Category =:= atom;
+    Category =:= var;
+    Category =:= integer;
+    Category =:= float;
+    Category =:= char;
+    Category =:= string
 ->
     {[Token], Rest};
 term_tokens(Tokens) ->

@@ -24,15 +24,15 @@
 -type state() :: #{
     parent := pid(),
     paths := dyno_agent_paths:t(),
-    events := [{dyno_agent_paths:kind(), integer()}]
+    events := [{dyno_agent_paths:event(), integer()}]
 }.
 
 -type probe() :: {
     pid(),
-    Last :: {dyno_agent_paths:kind(), integer()},
+    Last :: {dyno_agent_paths:event(), integer()},
     %% Since the process began again.
     Events :: non_neg_integer(),
-    #{{dyno_agent_paths:kind(), dyno_agent_paths:kind()} => {Sum :: integer(), pos_integer()}}
+    #{{dyno_agent_paths:event(), dyno_agent_paths:event()} => {Sum :: integer(), pos_integer()}}
 }.
 
 -define(NEAR, 1500).
@@ -153,15 +153,15 @@ init(Parent) ->
 
 -spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
 event(Message, #{paths := Paths, events := Events} = State) ->
-    Kind = kind(element(3, Message)),
+    Event = event_of(element(3, Message)),
     Time = element(tuple_size(Message), Message),
     {ok, State#{
-        paths := dyno_agent_paths:event(Message, Paths), events := [{Kind, Time} | Events]
+        paths := dyno_agent_paths:event(Message, Paths), events := [{Event, Time} | Events]
     }}.
 
-kind(call) -> call;
-kind(return_to) -> return;
-kind(_InOrOut) -> run.
+event_of(call) -> call;
+event_of(return_to) -> return;
+event_of(_InOrOut) -> run.
 
 -spec info(term(), state()) -> dyno_agent_event_tracer:answer().
 info({traces, Session}, State) ->
@@ -207,13 +207,13 @@ bursts(Tracer, Monitor) ->
 -doc "Takes an event of the probe; `other` for other processes.".
 -spec probed(tuple(), probe()) -> probe() | other.
 probed(Message, {Pid, {Before, From}, Events, Sums}) when element(2, Message) =:= Pid ->
-    Kind = kind(element(3, Message)),
+    Event = event_of(element(3, Message)),
     Time = element(tuple_size(Message), Message),
-    case {Before, Kind} of
+    case {Before, Event} of
         {_, run} ->
             {Pid, {run, Time}, 0, Sums};
         {run, _} ->
-            {Pid, {Kind, Time}, Events + 1, Sums};
+            {Pid, {Event, Time}, Events + 1, Sums};
         Pair when Events > ?COLD_EVENTS ->
             {Sum, N} = maps:get(Pair, Sums, {0, 0}),
             Next =
@@ -221,9 +221,9 @@ probed(Message, {Pid, {Before, From}, Events, Sums}) when element(2, Message) =:
                     Long when N > ?ENOUGH, Long > ?INTERRUPTED * Sum div N -> Sums;
                     Passed -> Sums#{Pair => {Sum + Passed, N + 1}}
                 end,
-            {Pid, {Kind, Time}, Events + 1, Next};
+            {Pid, {Event, Time}, Events + 1, Next};
         _ ->
-            {Pid, {Kind, Time}, Events + 1, Sums}
+            {Pid, {Event, Time}, Events + 1, Sums}
     end;
 probed(_Message, _Probe) ->
     other.

@@ -7,17 +7,17 @@ Folds trace messages of calls into a tree of call paths, with calls, own time, a
 schedulers.
 
 The time between two events belongs to the current function, and partly is tracing: after the first
-timestamp, and before the second. So the tree also counts kinds and nearness of both events;
+timestamp, and before the second. So the tree also counts types and nearness of both events;
 `m:dyno_agent_path_cost` knows the cost of each pair.
 
 Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each living process.
 """.
 
 -export([new/1, event/2, begins/3, ends/3, pause/2, resume/3, tree/1, processes/1, forget/2]).
--export_type([t/0, config/0, kind/0]).
+-export_type([t/0, config/0, event/0]).
 
 -doc "`run`: scheduled in or out.".
--type kind() :: call | return | run.
+-type event() :: call | return | run.
 
 -type config() :: #{
     %% Native time from which on two events are far.
@@ -35,7 +35,7 @@ Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each 
     stack = [] :: dyno_agent_path_stack:t(),
     at :: dyno_agent_path_stack:node_id(),
     last :: integer(),
-    kind = run :: kind(),
+    event = run :: event(),
     state :: on | off | outside
 }).
 
@@ -128,9 +128,9 @@ new_process(Pid, Time, #paths{config = #{group := Group, extents := Extents}} = 
             State#paths{
                 pid = Pid, process = #process{root = 1, at = 1, last = Time, state = outside}
             };
-        Kind ->
+        Event ->
             #paths{tree = Tree} = State,
-            {Root, Next} = dyno_agent_path_tree:root(Kind, Tree),
+            {Root, Next} = dyno_agent_path_tree:root(Event, Tree),
             At =
                 case Extents of
                     true -> outside;
@@ -194,19 +194,19 @@ scheduled(How, Time, State) ->
     Spent#paths{process = Process#process{state = How}}.
 
 %% The time since the last event; in no known function it counts for none.
-spent(Kind, Time, #paths{process = #process{stack = []} = Process} = State) ->
-    State#paths{process = Process#process{last = Time, kind = Kind, state = on}};
-spent(Kind, Time, #paths{tree = Tree, process = #process{state = off} = Process} = State) ->
+spent(Event, Time, #paths{process = #process{stack = []} = Process} = State) ->
+    State#paths{process = Process#process{last = Time, event = Event, state = on}};
+spent(Event, Time, #paths{tree = Tree, process = #process{state = off} = Process} = State) ->
     #process{at = At, last = Last} = Process,
     ok = dyno_agent_path_tree:add(At, {off, Time - Last}, Tree),
     %% The message that it runs again was missed.
-    State#paths{process = Process#process{last = Time, kind = Kind, state = on}};
-spent(Kind, Time, #paths{tree = Tree, process = #process{at = At} = Process} = State) ->
-    #process{last = Last, kind = Before} = Process,
+    State#paths{process = Process#process{last = Time, event = Event, state = on}};
+spent(Event, Time, #paths{tree = Tree, process = #process{at = At} = Process} = State) ->
+    #process{last = Last, event = Before} = Process,
     Passed = Time - Last,
     ok = dyno_agent_path_tree:add(At, {own, Passed}, Tree),
-    ok = dyno_agent_path_tree:add(At, {{distance(Passed, State), pair(Before, Kind)}, 1}, Tree),
-    State#paths{process = Process#process{last = Time, kind = Kind}}.
+    ok = dyno_agent_path_tree:add(At, {{distance(Passed, State), pair(Before, Event)}, 1}, Tree),
+    State#paths{process = Process#process{last = Time, event = Event}}.
 
 distance(Passed, #paths{config = #{far := Far}}) when Passed < Far -> near;
 distance(_Passed, _State) -> far.
@@ -225,7 +225,7 @@ begins(Pid, {MFA, Time}, State) ->
     {Node, Next} = dyno_agent_path_tree:child(Root, MFA, Tree),
     Stack = dyno_agent_path_stack:new(MFA, Node),
     counted(Stack, Of#paths{
-        tree = Next, process = Process#process{last = Time, kind = call, state = on}
+        tree = Next, process = Process#process{last = Time, event = call, state = on}
     }).
 
 -doc "A process leaves its extent.".
@@ -269,7 +269,7 @@ placed(Time, Functions, #paths{tree = Tree, process = #process{root = Root} = Pr
     ),
     Stack = dyno_agent_path_stack:known(Frames),
     State#paths{
-        tree = Next, process = Process#process{stack = Stack, at = At, last = Time, kind = run}
+        tree = Next, process = Process#process{stack = Stack, at = At, last = Time, event = run}
     }.
 
 -doc "Drops a process that has ended.".
