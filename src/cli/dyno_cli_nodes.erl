@@ -111,10 +111,8 @@ names(Texts) ->
         [] ->
             {ok, lists:uniq([Node || {_, {ok, Node}} <- Read])};
         [Text | _] ->
-            dyno_cli_command:contradiction([
-                "\"",
-                dyno_text:clean(Text),
-                "\" is no name of a node; give one such as "
-                "shop@host, or shop for one on this machine"
-            ])
+            Format =
+                "\"~ts\" is no name of a node; give one such as shop@host, or shop for one on this "
+                "machine",
+            dyno_cli_command:contradiction(io_lib:format(Format, [dyno_text:clean(Text)]))
     end.

@@ -130,13 +130,11 @@ several(Command, Arguments, Files) ->
         [] ->
             {ok, [[Command, File | Arguments] || File <- Files]};
         [Output | _] ->
-            {error, [
-                Output,
-                " names one file for the ",
-                integer_to_list(length(Files)),
-                " files that were found; name one of them, such as ",
-                filename:basename(filename:rootname(hd(Files)))
-            ]}
+            Format =
+                "~ts names one file for the ~b files that were found; name one of them, "
+                "such as ~ts",
+            One = filename:basename(filename:rootname(hd(Files))),
+            {error, io_lib:format(Format, [Output, length(Files), One])}
     end.
 
 %% In default folders a file counts only if it declares itself: a folder `perf` may hold other

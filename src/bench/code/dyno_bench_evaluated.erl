@@ -10,7 +10,7 @@
 %%
 %% A value is split into an expression in the module, and the leaves that the module gets.
 
--export([check/1, split/2, forms/1, text/1, format_error/1, fault/1]).
+-export([check/1, split/2, forms/1, text/1, format_error/1]).
 -export_type([reason/0]).
 
 -type reason() ::
@@ -255,6 +255,3 @@ format_error({hidden, Fun}) ->
 
 instead(Why) ->
     [Why, "; its interpreter would be measured; give source text, or a function of a module"].
-
--spec fault(reason()) -> caller.
-fault(_Reason) -> caller.

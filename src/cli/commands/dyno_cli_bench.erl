@@ -102,7 +102,6 @@ examples() ->
         erlperf's samples and columns
     """.
 
--doc "Measures, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     maybe

@@ -49,7 +49,6 @@ command() ->
             """
     }.
 
--doc "Compares, reports, and fails if a condition holds.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{old := OldPath, new := NewPath} = Values) ->
     Conditions = maps:get(fail_if, Values, []),

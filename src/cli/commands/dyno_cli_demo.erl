@@ -38,7 +38,6 @@ command() ->
             """
     }.
 
--doc "Starts the shop, and waits for Ctrl-C.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     ok = dyno_cli_interrupt:subscribe(),

@@ -55,7 +55,6 @@ command() ->
             """
     }.
 
--doc "Looks, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     case [Source || Source <- [replay, dump, code], is_map_key(Source, Values)] of

@@ -24,7 +24,6 @@ command() ->
             """
     }.
 
--doc "Removes the modules from each node, at any cost for the node.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := Texts} = Values) ->
     case dyno_cli_nodes:names(Texts) of

@@ -59,7 +59,6 @@ command() ->
             """
     }.
 
--doc "Writes the file, and prints how to run it.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{template := Template, name := Name} = Values) when is_binary(Template), is_binary(Name) ->
     case write(Template, unicode:characters_to_list(Name), maps:get(language, Values, erlang)) of

@@ -100,7 +100,6 @@ function(Text) ->
 
 threshold(Text) -> dyno_threshold:read(Text, dyno_profile_recording:known()).
 
--doc "Profiles, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(Values) ->
     case maps:keys(maps:with([node, eval, run], Values)) of

@@ -63,7 +63,6 @@ command() ->
             """
     }.
 
--doc "Records, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := First} = Values) ->
     case dyno_cli_nodes:read([First | maps:get(process, Values, [])], servers) of

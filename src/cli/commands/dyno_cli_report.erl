@@ -34,7 +34,6 @@ command() ->
             """
     }.
 
--doc "Shows the recording, and writes it to files.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{recording := Path} = Values) ->
     case dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)) of

@@ -103,7 +103,6 @@ examples() ->
         reports servers with more messages, and their recovery
     """.
 
--doc "Measures, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := First} = Values) ->
     maybe

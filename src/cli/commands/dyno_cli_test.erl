@@ -155,7 +155,6 @@ control(#{without := Without} = Values) ->
 control(Values) ->
     Values.
 
--doc "Runs the test.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{suite := Suite} = Values) ->
     maybe

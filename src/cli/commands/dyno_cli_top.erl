@@ -59,7 +59,6 @@ interval(Text) ->
         _ -> error
     end.
 
--doc "Shows readings until `q`, Ctrl-C, or the last reading.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := Texts} = Values) ->
     maybe

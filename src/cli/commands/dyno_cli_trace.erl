@@ -96,7 +96,6 @@ above(Text) ->
         _ -> error
     end.
 
--doc "Traces, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{replay := _, node := _}) ->
     contradiction("--replay shows what a file has; give it no NODE");
@@ -176,13 +175,10 @@ status(Ended) ->
 
 %% The last line has the reason of the end, if written.
 cut_short(File, Count) ->
-    dyno_cli_terminal:note([
-        "dyno: ",
-        File,
-        " ends before its trace did, after line ",
-        integer_to_list(Count + 1),
-        ": later events and the tracing time are not known"
-    ]),
+    Format =
+        "dyno: ~ts ends before its trace did, after line ~b: later events and the tracing time are "
+        "not known",
+    dyno_cli_terminal:note(io_lib:format(Format, [File, Count + 1])),
     {0, []}.
 
 replayed(Show, Item, Ended) ->

@@ -64,7 +64,6 @@ command() ->
             """
     }.
 
--doc "Watches, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := _, replay := _}) ->
     dyno_cli_command:contradiction("--replay reads events from a file; give it no NODE");

@@ -44,7 +44,6 @@ command() ->
             """
     }.
 
--doc "Runs the system, and reports.".
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{shape := Text} = Values) ->
     case [Shape || Shape <- [steady, pulse, burst], atom_to_binary(Shape) =:= Text] of

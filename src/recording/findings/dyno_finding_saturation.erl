@@ -172,17 +172,15 @@ far({Label, Sizes}) ->
                 severity => warning,
                 subject => ~"latency.p99",
                 value => P99 / P50,
-                text => text("~ts", [
+                text => text(
+                    "~ts the slowest 1 % of responses take ~ts or more, ~ts times the median~ts",
                     [
                         with(Size, Label),
-                        " the slowest 1 % of responses take ",
                         dyno_unit:format(P99, ~"ns"),
-                        " or more, ",
                         number(round(P99 / P50)),
-                        " times the median",
                         Cause
                     ]
-                ]),
+                ),
                 evidence => Evidence,
                 advice => Advice
             })}
@@ -211,16 +209,9 @@ offered(Throughputs, Offered, {Label, _} = Test) ->
         fun(Size, V) ->
             Rate = map_get(Size, Offered),
             #{
-                text => [
-                    with(Size, Label),
-                    " throughput is ",
-                    rate(V),
-                    ", ",
-                    dyno_unit:format(V / Rate, ~"ratio"),
-                    " of the ",
-                    rate(Rate),
-                    " that were offered"
-                ]
+                text => io_lib:format("~ts throughput is ~ts, ~ts of the ~ts that were offered", [
+                    with(Size, Label), rate(V), dyno_unit:format(V / Rate, ~"ratio"), rate(Rate)
+                ])
             }
         end
     ).
@@ -240,17 +231,9 @@ in_proportion([{First, Least} | _] = Throughputs, Workers, {Label, _} = Test) wh
             #{Size := Now} = Workers,
             {With, Counted} = with_workers(Now, Size, Label),
             #{
-                text => [
-                    With,
-                    " throughput is ",
-                    rate(V),
-                    ", ",
-                    by(V / Least, Now / Before),
-                    " ",
-                    preposition(Counted),
-                    " ",
-                    number(Before)
-                ]
+                text => io_lib:format("~ts throughput is ~ts, ~ts ~ts ~ts", [
+                    With, rate(V), by(V / Least, Now / Before), preposition(Counted), number(Before)
+                ])
             }
         end
     );

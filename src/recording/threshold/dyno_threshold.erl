@@ -220,17 +220,8 @@ format_error({_, _, not_utf8}) ->
     ~"the limit is not UTF-8 text; write it as NAME < NUMBER UNIT";
 format_error({Text, Position, Problem}) ->
     Caret = [lists:duplicate(Position, $\s), $^],
-    dyno_recording_check:text([
-        "\"",
-        Text,
-        "\", column ",
-        integer_to_list(Position + 1),
-        ": ",
-        dyno_threshold_problem:wording(Problem),
-        "\n  ",
-        Text,
-        "\n  ",
-        Caret
+    dyno_recording_part:text("\"~ts\", column ~b: ~ts~n  ~ts~n  ~ts", [
+        Text, Position + 1, dyno_threshold_problem:wording(Problem), Text, Caret
     ]).
 
 %% Reading: words, operators, and positions in characters
@@ -474,12 +465,9 @@ doubted(Value, Result, Text, decided) ->
 doubted(Value, Result, Text, {close, Between}) ->
     {Value, Result, [Text, "; ", Between, " is possible"]};
 doubted(Value, _Result, Text, {wide, Between}) ->
-    {Value, unknown, [
-        Text,
-        ", but anything from ",
-        Between,
-        " is possible: measure longer (--for), at the level budget"
-    ]}.
+    Format =
+        "~ts, but anything from ~ts is possible: measure longer (--for), at the level budget",
+    {Value, unknown, io_lib:format(Format, [Text, Between])}.
 
 in_base(Raw, Unit) ->
     case dyno_unit:to_base(Raw, Unit) of

@@ -38,16 +38,9 @@ format(Document, _Options) ->
             [command("notice", {Name, Summary})],
     {ok, dyno_report_text:encode(Lines)}.
 
-command(Kind, {Title, Text}) ->
-    [
-        "::",
-        Kind,
-        " title=",
-        escaped(Title, [{~":", ~"%3A"}, {~",", ~"%2C"}]),
-        "::",
-        escaped(Text, []),
-        "\n"
-    ].
+command(Command, {Title, Text}) ->
+    Of = escaped(Title, [{~":", ~"%3A"}, {~",", ~"%2C"}]),
+    io_lib:format("::~ts title=~ts::~ts~n", [Command, Of, escaped(Text, [])]).
 
 %% As @actions/core does.
 escaped(Text, More) ->

@@ -87,15 +87,12 @@ changes(Document) ->
         decided(
             [name(~"item", Row), ": ", name(~"metric", Row)],
             Row,
-            [
+            io_lib:format("~ts before, ~ts now, ratio ~ts~ts", [
                 dyno_report_document:measured(get(~"old", Row), get(~"unit", Row, ~"1")),
-                " before, ",
                 dyno_report_document:measured(get(~"new", Row), get(~"unit", Row, ~"1")),
-                " now",
-                ", ratio ",
                 number(~"ratio", Row),
                 interval(Row)
-            ]
+            ])
         )
      || Row <- dyno_report_content_tables:rows(~"changes", Document)
     ].

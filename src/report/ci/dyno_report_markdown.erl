@@ -55,13 +55,10 @@ section(#{title := Title, findings := Findings, hidden := Hidden}) ->
     [
         ["**", escape(Title), "**\n\n"],
         [
-            [
-                "- ",
+            io_lib:format("- ~ts ~ts~n", [
                 string:uppercase(atom_to_list(Severity)),
-                " ",
-                escape(dyno_report_findings:sentence(Finding)),
-                "\n"
-            ]
+                escape(dyno_report_findings:sentence(Finding))
+            ])
          || #{severity := Severity} = Finding <- Findings
         ],
         more(Hidden)

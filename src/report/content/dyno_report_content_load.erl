@@ -308,14 +308,8 @@ clocks(Runs) ->
     ],
     Last = maps:from_list([{Role, Of} || {Role, _, _} = Of <- Off]),
     dyno_report_section:text(~"Clocks of the targets, against dyno's", [
-        iolist_to_binary([
-            dyno_text:clean(Role),
-            ": ",
-            measured(abs(Ns), ~"ns"),
-            ahead(Ns),
-            " (+/- ",
-            measured(Error, ~"ns"),
-            ")"
+        dyno_recording_part:text("~ts: ~ts~ts (+/- ~ts)", [
+            dyno_text:clean(Role), measured(abs(Ns), ~"ns"), ahead(Ns), measured(Error, ~"ns")
         ])
      || {Role, Ns, Error} <- lists:sort(maps:values(Last))
     ]).

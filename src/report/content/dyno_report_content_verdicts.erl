@@ -171,22 +171,12 @@ ending(All, 0, 0, Noun) ->
     {good, ~"PASSED", <<"all ", (plural(All, Noun))/binary, " hold">>};
 %% An unseen property is no violation.
 ending(All, 0, Unknown, ~"property") ->
-    Text = [
-        integer_to_binary(Unknown),
-        " of ",
-        plural(All, ~"property"),
-        " could not be decided; none was broken"
-    ],
-    {doubtful, ~"UNDECIDED", iolist_to_binary(Text)};
+    Text = "~b of ~ts could not be decided; none was broken",
+    {doubtful, ~"UNDECIDED", dyno_recording_part:text(Text, [Unknown, plural(All, ~"property")])};
 ending(All, Failed, Unknown, ~"change") when Failed > 0 ->
-    Text = [
-        integer_to_binary(Failed),
-        " of ",
-        plural(All, ~"unwanted change"),
-        " happened",
-        [[", and ", integer_to_binary(Unknown), " could not be evaluated"] || Unknown > 0]
-    ],
-    {bad, ~"FAILED", iolist_to_binary(Text)};
+    Others = [[", and ", integer_to_binary(Unknown), " could not be evaluated"] || Unknown > 0],
+    Of = plural(All, ~"unwanted change"),
+    {bad, ~"FAILED", dyno_recording_part:text("~b of ~ts happened~ts", [Failed, Of, Others])};
 ending(All, Failed, Unknown, Noun) ->
     Of = [" of ", plural(All, Noun)],
     Text =
