@@ -82,7 +82,7 @@ restarts(Looks) ->
                 Name,
                 Times,
                 [~"Its limit of restarts is not reached.", Newest(Times)],
-                text("children of ~ts are restarted again and again: ~b of ~b are new~ts", [
+                text("children of ~ts are restarted again and again: up to ~b of its ~b~ts", [
                     Name, Most(~"replaced", Times), Most(~"children", Times), at(Times, Looks)
                 ])
             )

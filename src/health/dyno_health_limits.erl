@@ -88,7 +88,8 @@ grows(Name, PerS, Count, Limit, Looks) ->
         advice =>
             <<
                 "Give what they wait for a time limit (receive ... after), or monitor who is to "
-                "answer. If users come at this rate just now, it is no fault."
+                "answer. While the load rises (new users), growth is normal: see whether it ends "
+                "with the rise."
             >>,
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
@@ -191,8 +192,8 @@ closing(~"ETS tables") ->
 closing(_) ->
     <<
         "See who opens connections or files and does not close them (ss -tp state close-wait lists "
-        "sockets that only the other side has closed); set time limits. If users come at this rate "
-        "just now, it is no fault."
+        "sockets that only the other side has closed); set time limits. While the load rises (new "
+        "users), growth is normal: see whether it ends with the rise."
     >>.
 
 opening(~"ETS tables") -> ~"dyno trace NODE \"ets:new/2 -> caller\"";

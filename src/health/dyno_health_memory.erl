@@ -73,8 +73,8 @@ table(Name, {First, Last, PerS, _}, Looks) ->
         ]),
         advice =>
             <<
-                "Delete a row when its process or session ends (monitor it), or by age. If users "
-                "come at this rate just now, it is no fault."
+                "Delete a row when its process or session ends (monitor it), or by age. While "
+                "the load rises (new users), growth is normal: see whether it ends with the rise."
             >>,
         look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
@@ -96,7 +96,7 @@ grows(Looks) ->
                     evidence => text("From ~ts to ~ts in ~ts, more at each look.~ts", [
                         show(First, ~"B"),
                         show(Last, ~"B"),
-                        seconds(dyno_health_look:span_s(tl(Looks))),
+                        seconds((Last - First) / PerS),
                         until_full(PerS, Looks)
                     ]),
                     advice =>
@@ -392,8 +392,8 @@ garbage(PerS, Each, Looks) ->
         value => PerS,
         weight => 50,
         text => text(
-            "terms of ~ts a second are copied and collected again: ~ts for each reduction, "
-            "usual are up to 60",
+            "processes make ~ts of terms a second, which soon are garbage: ~ts for each "
+            "reduction (call), usual are up to 60 B",
             [
                 show(round(PerS), ~"B"), show(round(Each), ~"B")
             ]

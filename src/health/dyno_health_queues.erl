@@ -203,7 +203,7 @@ cause(All, Asked, Searching) ->
                     "longer its queue is.",
                     [Item, show(PerS, ~"count")]
                 ),
-                ~"Ask for message_queue_len only, or at each hundredth message."
+                ~"Ask for message_queue_len only, or only once in 100 messages."
             };
         {{[<<"sys:suspend_loop", _/binary>> | _], _, _}, _, _} ->
             {~"It takes no message: sys:suspend/1 was called for it.", resume()};
@@ -486,14 +486,15 @@ suspended_at(Asked, Ports, Links) ->
             [#{~"name" := Port, ~"peer" := Peer, ~"queue_bytes" := Bytes} | _] ->
                 Of =
                     case Peer of
-                        ~"" -> text("the program ~ts", [Port]);
+                        ~"" -> text("the program \"~ts\"", [Port]);
                         _ -> text("the connection to ~ts", [Peer])
                     end,
                 {
                     text("~ts does not read: ~ts wait to be written", [Of, show(Bytes, ~"B")]),
                     <<
-                        "Have the other side read, or end it and close the port; write to it from"
-                        " a process of its own, or with nosuspend, and drop above a limit."
+                        "Now: have the other side read, or end the other side, which closes the "
+                        "port. Later: write to it from a process of its own, or with nosuspend, and "
+                        "drop above a limit."
                     >>
                 };
             [] when Links =/= [] ->

@@ -95,8 +95,8 @@ taken(Ready, Cpu) ->
             subject => ~"processors",
             value => Share,
             text => text(
-                "of the time in which the node's threads had work, other programs had the "
-                "processors ~ts",
+                "the node's threads waited for a processor for ~ts of the time in which they had "
+                "work, since other programs had the processors",
                 [show(Share, ~"ratio")]
             ),
             advice => ~"Move the other programs, or expect all times to be longer by that."

@@ -348,7 +348,7 @@ more_cases() ->
             "  register(converter, self()), feed(P). "
             "feed(P) -> port_command(P, binary:copy(<<\"i\">>, 20000)), timer:sleep(10), feed(P). ",
             suspended,
-            ~"the program sleep 60 does not read"
+            ~"the program \"sleep 60\" does not read"
         },
         {
             "start() -> ets:new(sessions, [named_table, public]), add(1). "

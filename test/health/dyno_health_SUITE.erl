@@ -147,7 +147,7 @@ cases() ->
                 suspect(#{queue => fun(_) -> 3 end, status => ~"waiting", reductions => 30})
             ]
         }},
-        {[suspended], critical, ~"the program sleep does not read", #{
+        {[suspended], critical, ~"the program \"sleep\" does not read", #{
             suspects => [
                 suspect(#{
                     queue => fun(N) -> 200 * N end,

@@ -57,7 +57,7 @@ counted(Findings, Runs, {Nothing, From}) ->
     Text =
         case Parts of
             [] when Looks < 2 -> Nothing;
-            [] -> "nothing is wrong";
+            [] -> "nothing found";
             _ -> lists:join(", ", Parts)
         end,
     case Looks of
@@ -79,11 +79,25 @@ looked_at(Findings, Verdicts, Width) ->
     Titles = lists:uniq(Known),
     Text =
         case {Findings, Titles} of
-            {_, []} -> [];
-            {[], _} -> ["Nothing found. Looked at: ", lists:join(", ", Titles), "."];
-            {_, [~"the node from outside"]} -> "The inside of the node could not be looked at.";
-            {_, [_]} -> [];
-            _ -> ["Looked at ", integer_to_binary(length(Titles)), " things; all else is well."]
+            {_, []} ->
+                [];
+            {[], _} ->
+                [
+                    "Nothing found in this time; if the trouble comes and goes, use --watch. "
+                    "Looked at: ",
+                    lists:join(", ", Titles),
+                    "."
+                ];
+            {_, [~"the node from outside"]} ->
+                "The inside of the node could not be looked at.";
+            {_, [_]} ->
+                [];
+            _ ->
+                [
+                    "Of ",
+                    integer_to_binary(length(Titles)),
+                    " checks no other passed its limit in this time."
+                ]
         end,
     lines(Text, Width).
 
