@@ -451,7 +451,7 @@ further_cases() ->
             "  [#{id => web, start => {sick, web, []}}]}}. "
             "web() -> {ok, spawn_link(fun() -> timer:sleep(200), exit(econnrefused) end)}. ",
             restarts,
-            ~"1 of 1 are new"
+            ~"up to 1 of its 1"
         },
         {
             "start() -> Self = self(), spawn(fun() -> Self ! sessions(self()), drain() end), "

@@ -187,7 +187,7 @@ cases() ->
             tables => fun(N) -> [table(~"sessions", 2500 * N)] end
         }},
         {[held], warning, ~"holds 1.2 GB", #{values => #{~"os.vm.rss" => 1.2e9}}},
-        {[garbage], warning, ~"200 MB a second", #{values => #{~"reclaimed" => 2.0e8}}},
+        {[garbage], warning, ~"200 MB of terms a second", #{values => #{~"reclaimed" => 2.0e8}}},
         {[queue], critical, ~"messages wait for pool", #{
             suspects => [
                 suspect(#{
