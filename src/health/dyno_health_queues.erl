@@ -493,8 +493,8 @@ suspended_at(Asked, Ports, Links) ->
                     text("~ts does not read: ~ts wait to be written", [Of, show(Bytes, ~"B")]),
                     <<
                         "Now: have the other side read, or end the other side, which closes the "
-                        "port. Later: write to it from a process of its own, or with nosuspend, and "
-                        "drop above a limit."
+                        "port. Later: write to it from a process of its own, or with nosuspend, "
+                        "and drop above a limit."
                     >>
                 };
             [] when Links =/= [] ->
