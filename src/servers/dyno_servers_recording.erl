@@ -105,6 +105,8 @@ table(Name, Title, Sort, Columns) ->
         columns => [column(Column, Sort) || Column <- Columns]
     }.
 
+column({kept, Column}, _Sort) ->
+    Column;
 column({Name, Title, Kind, Properties, Cell}, Sort) when Properties =/= key, Name =/= Sort ->
     {Name, Title, Kind, [optional, Properties], Cell};
 column(Column, _Sort) ->
@@ -113,6 +115,10 @@ column(Column, _Sort) ->
 bound(Role, Of, Kind, Cell) ->
     {Suffix, Title} = map_get(Role, #{low => {"_low", ~"At least"}, high => {"_high", ~"At most"}}),
     {<<Of/binary, (list_to_binary(Suffix))/binary>>, Title, Kind, {Role, Of}, Cell}.
+
+%% Kept if none is known, since bounds are.
+waited(Name, Title, Key, Properties) ->
+    [{kept, C} || C <- dyno_agent_server_parts:waited_columns(Name, Title, Key, Properties)].
 
 if_missed(#{missed := N, wall_ns := Ns}) when N > 0 -> Ns;
 if_missed(_) -> undefined.
@@ -159,9 +165,9 @@ servers_spec() ->
         {~"queue_max", ~"Longest queue", count, [lower, ~"Messages that waited."], queue_max},
         {~"queue_p50", ~"Queue p50", count, Taken, queue_p50},
         {~"queue_p99", ~"Queue p99", count, Taken, queue_p99},
-        dyno_agent_server_parts:waited_columns(~"delay_p50", ~"Waited p50", waited_p50, []),
-        dyno_agent_server_parts:waited_columns(~"delay_p90", ~"Waited p90", waited_p90, []),
-        dyno_agent_server_parts:waited_columns(~"delay_p99", ~"Waited p99", waited_p99, lower),
+        waited(~"delay_p50", ~"Waited p50", waited_p50, []),
+        waited(~"delay_p90", ~"Waited p90", waited_p90, []),
+        waited(~"delay_p99", ~"Waited p99", waited_p99, lower),
         {~"exceptions", ~"Exceptions", count, [lower, ~"Callbacks that failed."], exceptions},
         {~"crashes", ~"Crashes", count, [lower, ~"Processes that failed."], crashes},
         {~"count", ~"Handled", count, ~"Messages handled.", count},

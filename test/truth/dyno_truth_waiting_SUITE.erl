@@ -229,10 +229,10 @@ an_event_manager(_Config) ->
         [A1, _, _, Asleep1] = erpc:call(Node, waits, done, []),
         PerS = 1.0e9 / (erlang:monotonic_time(nanosecond) - Begun),
         ct:log("~ts", [Text]),
-        #{~"rate" := Rate, ~"busy" := Busy} = row(~"servers", ~"manager", Document),
+        #{~"rate" := Rate} = Told = row(~"servers", ~"manager", Document),
         near((A1 - A0) * PerS, Rate, 0.15),
         %% Asleep in one handler, and 110 us in the others.
-        near(((Asleep1 - Asleep0) / 1.0e9 + (A1 - A0) * 110.0e-6) * PerS, Busy, 0.3),
+        near(((Asleep1 - Asleep0) / 1.0e9 + (A1 - A0) * 110.0e-6) * PerS, busy(Told), 0.3),
         %% Handlers are code that may be loaded anew: they are timed only if that is asked for.
         ?assertEqual([~"(message)"], [
             Name
@@ -240,6 +240,10 @@ an_event_manager(_Config) ->
         ]),
         ?assertEqual(nomatch, string:find(Text, "other processes do its work"))
     end).
+
+%% If a part of the time was missed, only the lower bound is known.
+busy(#{~"busy" := null, ~"busy_low" := Low}) -> Low;
+busy(#{~"busy" := Busy}) -> Busy.
 
 %% It gets 200 events a second and needs 10 ms for each: its handlers cannot be asked.
 a_full_event_manager(_Config) ->
@@ -252,10 +256,9 @@ a_full_event_manager(_Config) ->
         [A1, _, C1, _] = erpc:call(Node, waits, done, []),
         PerS = 1.0e9 / (erlang:monotonic_time(nanosecond) - Begun),
         ct:log("~ts~n~tp", [Text, {(A1 - A0) * PerS, (C1 - C0) * PerS}]),
-        #{~"rate" := Rate, ~"arrival_rate" := Arrivals, ~"busy" := Busy} = row(
-            ~"servers", ~"manager", Document
-        ),
-        near(1, Busy, 0.05),
+        Told = row(~"servers", ~"manager", Document),
+        #{~"rate" := Rate, ~"arrival_rate" := Arrivals} = Told,
+        near(1, busy(Told), 0.05),
         near((A1 - A0) * PerS, Rate, 0.25),
         near((C1 - C0) * PerS, Arrivals, 0.25),
         [_ | _] = [
