@@ -23,9 +23,9 @@ describe() ->
 argument(none) ->
     argument("five");
 argument("idle") ->
-    {ok, {idle, dyno_profile_cpu}};
+    {ok, {idle, cpu}};
 argument("idle_stacks") ->
-    {ok, {idle, dyno_profile_sample}};
+    {ok, {idle, sample}};
 argument(Text) ->
     case [Kind || Kind <- bench_cases:kinds(), atom_to_list(Kind) =:= Text] of
         [Kind] -> {ok, Kind};
@@ -57,7 +57,7 @@ measure(Kind, Effort) ->
     {ok, Node} = dyno_peer:start(#{name => "bench"}),
     {ok, _} = erpc:call(Node, application, ensure_all_started, [crypto]),
     _ = erpc:call(Node, bench_cases, start, [Kind]),
-    {Targets, Stacks} = attached(Node, dyno_profile_cpu),
+    {Targets, Stacks} = attached(Node, cpu),
     timer:sleep(1000),
     ok = dyno_agent_instrument:restart(Stacks),
     _ = erpc:call(Node, bench_cases, times, []),
@@ -98,11 +98,11 @@ beyond({Phase, Truth, Told}, Count) ->
     end.
 
 %% Of one processor: the share that the sampler of stacks takes for itself is 1.5 %.
-goal(dyno_profile_cpu) -> 0.1;
-goal(dyno_profile_sample) -> 1.5.
+goal(cpu) -> 0.1;
+goal(sample) -> 1.5.
 
 attached(Node, Kind) ->
-    {ok, Instruments} = Kind:instruments(#{}),
+    {ok, Instruments} = dyno_profile_kind:instruments(#{kind => Kind}),
     {ok, [#{instruments := Started}] = Targets} = dyno_targets:attach([Node], Instruments),
     {dyno_agent_stacks, Stacks} = lists:keyfind(dyno_agent_stacks, 1, Started),
     {Targets, Stacks}.
