@@ -125,7 +125,7 @@ cost(Runs, Width) ->
         case {Value(~"instrument.looking"), Value(~"instrument.visit")} of
             {[Looking], Visit} when Duration > 0 ->
                 io_lib:format(
-                    "Looking took about ~ts, ~ts of one scheduler~ts.",
+                    "Looking took at least ~ts, ~ts of one scheduler~ts.",
                     [
                         dyno_unit:format(Looking, ~"ns"),
                         dyno_unit:format(Looking / Duration, ~"ratio"),
