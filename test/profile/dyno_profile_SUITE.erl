@@ -75,7 +75,8 @@ samples_chosen_processes(_Config) ->
 %% A process that works for less than a time slice is seen where it waits next.
 says_what_samples_leave_open(_Config) ->
     Codes = fun(Node, Name) ->
-        {ok, #{~"warnings" := Warnings}} = profile(Node, #{targets => [{name, Name}]}),
+        Options = #{targets => [{name, Name}], for_ms => 3000},
+        {ok, #{~"warnings" := Warnings}} = profile(Node, Options),
         [Code || #{~"code" := Code} <- Warnings]
     end,
     on_node([], fun(Node) ->

@@ -152,6 +152,9 @@ the samples, times `cpu_ns`.
 %% spins for a while (measured with the default +sbwt).
 -define(WAKING_NS, 4000).
 -define(WAKING_SCHEDULER_NS, 350_000).
+%% Only so much of it counts for the distance of instants: with fewer, waits and shares would be less
+%% certain. The stated cost is the whole.
+-define(PLANNED_WAKING_NS, 60_000).
 
 -define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
 
@@ -217,7 +220,7 @@ started(Table, Cpu, Config) ->
         choice => dyno_agent_process_filter:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(ListEvery),
         samples => dyno_agent_stack_samples:new(),
-        each => float(native(?FIRST_NS) + waking()),
+        each => float(native(?FIRST_NS) + waking(planned(Cpu))),
         question => question(),
         asking => 0,
         queued => [],
@@ -406,12 +409,19 @@ answer({Pid, Weight}, State) ->
 
 %% If one takes much longer, the operating system interrupted it.
 spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Question} = State) ->
-    Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question + waking(),
-    State#{cost := Before + Cost + Listing, each := Each + (Cost - Each) / ?MEAN_OF}.
+    Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question,
+    Planned = Cost + waking(planned(map_get(cpu, State))),
+    State#{
+        cost := Before + Cost + waking(?WAKING_SCHEDULER_NS) + Listing,
+        each := Each + (Planned - Each) / ?MEAN_OF
+    }.
 
-waking() ->
+planned(Cpu) when is_pid(Cpu) -> ?WAKING_SCHEDULER_NS;
+planned(_None) -> ?PLANNED_WAKING_NS.
+
+waking(SchedulerNs) ->
     case tasks() =< erlang:system_info(schedulers_online) of
-        true -> native(?WAKING_SCHEDULER_NS);
+        true -> native(SchedulerNs);
         false -> native(?WAKING_NS)
     end.
 
