@@ -132,7 +132,7 @@ the samples, times `cpu_ns`.
 -define(LEAST_MS, 3).
 -define(MOST_MS, 2000).
 -define(SHARE, 0.015).
--define(SHARE_OF_WAITS, 0.0002).
+-define(SHARE_OF_WAITS, 0.0003).
 -define(SHARE_OF_TEST, 0.01).
 -define(LIST_EVERY, 200).
 -define(LIST_EVERY_FOR_WAITS, 10_000).
@@ -220,7 +220,7 @@ started(Table, Cpu, Config) ->
         choice => dyno_agent_process_filter:new(maps:get(select, Config, [])),
         census => dyno_agent_stack_census:new(ListEvery),
         samples => dyno_agent_stack_samples:new(),
-        each => float(native(?FIRST_NS) + waking(planned(Cpu))),
+        each => float(native(?FIRST_NS) + waking(?PLANNED_WAKING_NS)),
         question => question(),
         asking => 0,
         queued => [],
@@ -410,14 +410,11 @@ answer({Pid, Weight}, State) ->
 %% If one takes much longer, the operating system interrupted it.
 spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Question} = State) ->
     Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question,
-    Planned = Cost + waking(planned(map_get(cpu, State))),
+    Planned = Cost + waking(?PLANNED_WAKING_NS),
     State#{
         cost := Before + Cost + waking(?WAKING_SCHEDULER_NS) + Listing,
         each := Each + (Planned - Each) / ?MEAN_OF
     }.
-
-planned(Cpu) when is_pid(Cpu) -> ?WAKING_SCHEDULER_NS;
-planned(_None) -> ?PLANNED_WAKING_NS.
 
 waking(SchedulerNs) ->
     case tasks() =< erlang:system_info(schedulers_online) of
@@ -458,17 +455,18 @@ waiting_now(#{census := Census, cost := Before, question := Question} = State) -
         {status, Status} <- [process_info(Pid, status)],
         Status =:= waiting orelse Status =:= suspended
     ],
-    Asking =
+    Asking = 3 * length([new || {_, _, {new, _}} <- Found]) * Question,
+    Took =
         case IsIdle of
             %% The schedulers of both processes spin while one waits for the other.
             true -> 2 * (erlang:monotonic_time() - Begin);
-            false -> 3 * length([new || {_, _, {new, _}} <- Found]) * Question
+            false -> Asking
         end,
     Counted = State#{
         waits := dyno_agent_stack_waits:asked(Asked, Count, Waits),
         still := #{Pid => Answer || {Pid, _, {_, Answer}} <- Found},
         asking := Asking,
-        cost := Before + Asking
+        cost := Before + Took
     },
     lists:foldl(
         fun({Pid, Kind, {_, {_, Held, Answer}}}, Acc) -> waits({Pid, Kind, Held, Answer}, Acc) end,
