@@ -152,8 +152,8 @@ the samples, times `cpu_ns`.
 %% spins for a while (measured with the default +sbwt).
 -define(WAKING_NS, 4000).
 -define(WAKING_SCHEDULER_NS, 350_000).
-%% Only so much of it counts for the distance of instants: with fewer, waits and shares would be less
-%% certain. The stated cost is the whole.
+%% Only so much of it counts for the distance of instants: with fewer, waits and shares would be
+%% less certain. The stated cost is the whole.
 -define(PLANNED_WAKING_NS, 60_000).
 
 -define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
