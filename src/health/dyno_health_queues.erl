@@ -10,26 +10,6 @@
 -import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 -import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2]).
 
-%% Receives that search the mailbox: their reference or pid was made before.
--define(SEARCHING, [
-    ~"disk_log:monitor_request/2",
-    ~"proc_lib:sync_start/2",
-    ~"proc_lib:sync_start_link/2",
-    ~"prim_inet:recv0/3",
-    ~"prim_inet:recv0/2",
-    ~"prim_inet:accept0/4",
-    ~"prim_inet:connect0/5",
-    ~"prim_inet:close_port/2",
-    ~"code_server:call/1",
-    ~"mnesia_tm:rec/2",
-    ~"mnesia_tm:rec/0",
-    ~"mnesia_tm:rec_all/4",
-    ~"mnesia_tm:rec_acc_pre_commit/9",
-    ~"mnesia_locker:receive_wlocks/4",
-    ~"mnesia_locker:l_req_rec/2",
-    ~"inet_gethost_native:getit/2",
-    ~"ssl_gen_statem:call/2"
-]).
 -define(SENDING, [
     ~"prim_inet:send/4",
     ~"prim_inet:send_recv_reply/2",
@@ -214,7 +194,7 @@ cause(All, Asked, Searching) ->
             %% A receive of the user's that waits takes none of these messages.
             Waits = length([S || #{~"status" := ~"waiting"} = S <- Asked]),
             Own = [F || F <- Searching, Waits * 2 =< length(Asked)],
-            case Share >= 0.3 andalso lists:member(Top, ?SEARCHING ++ Own) of
+            case Share >= 0.3 andalso lists:member(Top, dyno_health_receives:of_otp() ++ Own) of
                 true ->
                     {
                         text("~ts, which searches the whole mailbox at each call.", [Stands]),

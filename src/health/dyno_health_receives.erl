@@ -11,7 +11,7 @@ one fits. Only if the compiler proves that the value was made after the message 
 millisecond. Pure, but for reading files.
 """.
 
--export([findings/1, searching/1, among/2, format_error/1, fault/1]).
+-export([findings/1, of_otp/0, searching/1, among/2, format_error/1, fault/1]).
 -export_type([receives/0, reason/0]).
 
 -doc """
@@ -21,8 +21,32 @@ millisecond. Pure, but for reading files.
 
 -type reason() :: {no_beams, file:filename_all()} | no_compiler.
 
+%% Their reference or pid was made before.
+-define(OF_OTP, [
+    ~"disk_log:monitor_request/2",
+    ~"proc_lib:sync_start/2",
+    ~"proc_lib:sync_start_link/2",
+    ~"prim_inet:recv0/3",
+    ~"prim_inet:recv0/2",
+    ~"prim_inet:accept0/4",
+    ~"prim_inet:connect0/5",
+    ~"prim_inet:close_port/2",
+    ~"code_server:call/1",
+    ~"mnesia_tm:rec/2",
+    ~"mnesia_tm:rec/0",
+    ~"mnesia_tm:rec_all/4",
+    ~"mnesia_tm:rec_acc_pre_commit/9",
+    ~"mnesia_locker:receive_wlocks/4",
+    ~"mnesia_locker:l_req_rec/2",
+    ~"inet_gethost_native:getit/2",
+    ~"ssl_gen_statem:call/2"
+]).
 -define(MOST_NOTES, 20).
 -define(ANSWER_MS, 2000).
+
+-doc "The functions of OTP that are known to search the mailbox.".
+-spec of_otp() -> [binary()].
+of_otp() -> ?OF_OTP.
 
 -doc "The findings in the `.beam` files of these folders or files, the user's code first.".
 -spec findings([file:filename_all()]) -> {ok, [dyno_finding:t()]} | {error, dyno_error:error()}.

@@ -159,7 +159,7 @@ send_code(Node, Suite) ->
         dyno_load_pool,
         dyno_load_worker,
         dyno_load_recorder,
-        dyno_load_arrival_times,
+        dyno_load_schedule_ahead,
         dyno_load_schedule,
         dyno_client,
         dyno_feed,

@@ -353,7 +353,7 @@ work(Part, Start, Finish, Least, #{options := Options}) ->
             Open = Work#{
                 claimed => Claimed,
                 stride => {Index, Nodes},
-                times => dyno_load_arrival_times:start_link(Schedule, Numbers)
+                times => dyno_load_schedule_ahead:start_link(Schedule, Numbers)
             },
             case Max > Workers of
                 true ->
@@ -423,7 +423,7 @@ ending(#{phase := closing, workers := Workers, under_way := UnderWay}) ->
 ending(_State) ->
     0.
 
-arrivals(#{times := Times}) -> dyno_load_arrival_times:total(Times);
+arrivals(#{times := Times}) -> dyno_load_schedule_ahead:total(Times);
 arrivals(_Work) -> undefined.
 
 %% A worker still in an operation of the last round will record its end; its recorder stays until
@@ -435,7 +435,7 @@ free(#{works := Works}) ->
         fun(#{recorders := Recorders} = Work) ->
             lists:foreach(fun dyno_load_recorder:delete/1, maps:values(Recorders)),
             case Work of
-                #{times := Times} -> dyno_load_arrival_times:stop(Times);
+                #{times := Times} -> dyno_load_schedule_ahead:stop(Times);
                 #{} -> ok
             end
         end,

@@ -41,7 +41,7 @@
     %% Open loads: the last number taken, and the share of each of several nodes.
     claimed => atomics:atomics_ref(),
     stride => {Offset :: non_neg_integer(), Step :: pos_integer()},
-    times => dyno_load_arrival_times:t(),
+    times => dyno_load_schedule_ahead:t(),
     %% If workers may be added: the numbers of free and of participating workers; workers with a
     %% greater id may rest.
     free => atomics:atomics_ref(),
@@ -172,7 +172,7 @@ work(#{id := Id, turn := {_, Turn}} = Job, #{seed := Seed} = Work, State) ->
 open(Job, #{claimed := Claimed, stride := {Offset, Step}, times := Times} = Work, State, Random) ->
     #{start := Start, finish := Finish} = Work,
     Number = (atomics:add_get(Claimed, 1, 1) - 1) * Step + Offset,
-    case dyno_load_arrival_times:due(Number, Times) of
+    case dyno_load_schedule_ahead:due(Number, Times) of
         never ->
             {through, State};
         Ns ->

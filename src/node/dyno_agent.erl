@@ -88,7 +88,6 @@ node reuses its agent; `release/1` removes all.
 %% For removing all of dyno's modules, at any cost.
 -define(REMOVAL_MS, 3_600_000).
 -define(LIMIT_MS, 86_400_000).
--define(LIMIT_BYTES, 536_870_912).
 
 -doc "The modules that a target is sent. They call only kernel, stdlib and one another.".
 -spec modules() -> [module()].
@@ -175,7 +174,7 @@ bring(Node, {Cleaner, Known}, Options) ->
         caller => self(),
         ref => Ref,
         limit_ms => maps:get(limit_ms, Options, ?LIMIT_MS),
-        limit_bytes => maps:get(limit_bytes, Options, ?LIMIT_BYTES)
+        limit_bytes => maps:get(limit_bytes, Options, dyno_agent_guard:limit_bytes())
     },
     Bring = fun() ->
         maybe

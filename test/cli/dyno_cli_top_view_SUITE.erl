@@ -98,7 +98,7 @@ lines(View, Width, Height) ->
 text(View) -> iolist_to_binary(lists:join($\n, lines(View, 160, 40))).
 
 keys(Keys, View) ->
-    lists:foldl(fun(Key, {_, V}) -> dyno_cli_top_view:with_key(Key, V) end, {draw, View}, Keys).
+    lists:foldl(fun(Key, {_, V}) -> dyno_cli_top_keys:with_key(Key, V) end, {draw, View}, Keys).
 
 has(Part, View) -> ?assertMatch({_, _}, binary:match(text(View), Part), text(View)).
 
@@ -150,7 +150,7 @@ shows_what_matters(_Config) ->
 keys_sort(_Config) ->
     [
         begin
-            {ask, View} = dyno_cli_top_view:with_key(Key, view([])),
+            {ask, View} = dyno_cli_top_keys:with_key(Key, view([])),
             ?assertMatch(#{sort := Sort}, dyno_cli_top_view:ask(View))
         end
      || {Key, Sort} <- [{$r, reductions}, {$u, queue}, {$w, growth}, {$m, memory}]
@@ -263,14 +263,14 @@ hostile_names(_Config) ->
 
 keys_are_decoded(_Config) ->
     ?assertEqual(
-        [$g, up, down, page_down, enter, backspace], dyno_cli_top_keys:decode("g\e[A\eOB\e[6~\r\d")
+        [$g, up, down, page_down, enter, backspace], dyno_cli_top_input:decode("g\e[A\eOB\e[6~\r\d")
     ),
     %% Escape, then a key; a sequence that is not known.
-    ?assertEqual([escape, $n], dyno_cli_top_keys:decode("\en")),
-    ?assertEqual([escape], dyno_cli_top_keys:decode("\e")),
-    ?assertEqual([$q], dyno_cli_top_keys:decode("\e[15~q")),
-    ?assertEqual([$/, $a, $b, enter], dyno_cli_top_keys:line("/ab")),
-    ?assertEqual([$g], dyno_cli_top_keys:line("g")).
+    ?assertEqual([escape, $n], dyno_cli_top_input:decode("\en")),
+    ?assertEqual([escape], dyno_cli_top_input:decode("\e")),
+    ?assertEqual([$q], dyno_cli_top_input:decode("\e[15~q")),
+    ?assertEqual([$/, $a, $b, enter], dyno_cli_top_input:line("/ab")),
+    ?assertEqual([$g], dyno_cli_top_input:line("g")).
 
 is_json(_Config) ->
     Row = (row(~"orders", 4000, 25))#{memory := unknown},
@@ -422,7 +422,7 @@ mouse(_Config) ->
             binary:match(Line, Text) =/= nomatch
         ],
         {X, _} = binary:match(Line, Text),
-        dyno_cli_top_view:with_click(dyno_cli_top_draw:target({X + 1, Y}, V, layout(80), 24), V)
+        dyno_cli_top_keys:with_click(dyno_cli_top_draw:target({X + 1, Y}, V, layout(80), 24), V)
     end,
     {ask, Queue} = Click(~"queue", View),
     ?assertMatch(#{sort := queue}, dyno_cli_top_view:ask(Queue)),
@@ -441,7 +441,7 @@ mouse(_Config) ->
     ?assertEqual(none, dyno_cli_top_draw:target({1, 300}, View, layout(80), 24)),
     ?assertEqual(
         [{click, {12, 3}}, {wheel, up}, {wheel, down}, $q],
-        dyno_cli_top_keys:decode("\e[<0;12;3M\e[<0;12;3m\e[<64;1;1M\e[<65;1;1M\e[<2;1;1Mq")
+        dyno_cli_top_input:decode("\e[<0;12;3M\e[<0;12;3m\e[<64;1;1M\e[<65;1;1M\e[<2;1;1Mq")
     ).
 
 tells_the_whole_cost(_Config) ->

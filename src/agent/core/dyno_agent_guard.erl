@@ -12,7 +12,7 @@
 
 -behaviour(gen_server).
 
--export([start/1]).
+-export([start/1, limit_bytes/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([options/0]).
 
@@ -35,11 +35,16 @@
     instruments := #{pid() => module()}
 }.
 
+-define(LIMIT_BYTES, 536_870_912).
 %% Each check wakes an idle scheduler, so less often while little memory is in use.
 -define(CHECK_MS, 1000).
 -define(CALM_CHECK_MS, 4000).
 -define(CALM_PARTS, 16).
 -define(SHUTDOWN_MS, 2000).
+
+-doc "The most memory by default.".
+-spec limit_bytes() -> pos_integer().
+limit_bytes() -> ?LIMIT_BYTES.
 
 -doc "Starts the guard without a link: the caller's process is on another node.".
 -spec start(options()) -> gen_server:start_ret().

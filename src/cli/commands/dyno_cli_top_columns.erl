@@ -4,7 +4,7 @@
 -module(dyno_cli_top_columns).
 -moduledoc "The views of `dyno top` and their columns, as data. Pure.".
 
--export([views/0, first_sort/1, can_group/1, sorts/2, columns/3, cells/3]).
+-export([views/0, first_sort/1, can_group/1, sorts/2, sorts_by/3, columns/3, cells/3]).
 -export([value/2, number/1, signed/2]).
 -export_type([column/0]).
 
@@ -24,6 +24,10 @@
     | {change_in_interval, dyno_unit:unit()}.
 
 -define(NARROW, 72).
+%% A column has another name in some views.
+-define(SORTS, [
+    {$r, [reductions]}, {$u, [queue, waiting]}, {$w, [growth]}, {$m, [memory, bytes, held]}
+]).
 
 -doc "All views, with their key, their title, and the name of their items.".
 -spec views() -> [{char(), dyno_agent_top:view(), binary(), binary()}].
@@ -55,6 +59,12 @@ can_group(View) -> lists:member(View, [processes, ets, ports]).
 -spec sorts(dyno_agent_top:view(), Grouped :: boolean()) -> [atom(), ...].
 sorts(View, Grouped) ->
     [Key || {_, Key, Kind, _} <- all(View, Grouped), is_number_kind(Kind)].
+
+-doc "The columns that a key, or a value of `--sort`, means in a view.".
+-spec sorts_by(char() | atom(), dyno_agent_top:view(), Grouped :: boolean()) -> [atom()].
+sorts_by(By, View, Grouped) ->
+    Names = lists:append([Of || {Key, Of} <- ?SORTS, Key =:= By orelse lists:member(By, Of)]),
+    [Key || Key <- sorts(View, Grouped), lists:member(Key, Names)].
 
 is_number_kind(Kind) -> Kind =:= queue orelse is_tuple(Kind).
 

@@ -20,8 +20,8 @@ view. Pure.
 
 %% With targets by column, if a line has several.
 -type line() :: {
-    dyno_cli_top_view:target()
-    | [{From :: pos_integer(), To :: pos_integer(), dyno_cli_top_view:target()}],
+    dyno_cli_top_keys:target()
+    | [{From :: pos_integer(), To :: pos_integer(), dyno_cli_top_keys:target()}],
     iodata()
 }.
 
@@ -37,7 +37,7 @@ screen(View, Layout, Rows) -> [Line || {_, Line} <- lines(View, Layout, Rows)].
     dyno_report_table:layout(),
     pos_integer()
 ) ->
-    dyno_cli_top_view:target().
+    dyno_cli_top_keys:target().
 target({Column, Row}, View, Layout, Rows) ->
     case lists:sublist(lines(View, Layout, Rows), Row, 1) of
         [{Targets, _}] when is_list(Targets) ->

@@ -2,67 +2,128 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_top_keys).
--moduledoc "Decodes a terminal's input into keys for `m:dyno_cli_top_view`. Pure.".
+-moduledoc "The effect of keys and clicks on the screen of `dyno top`. Pure.".
 
--export([decode/1, line/1]).
--export_type([input/0]).
+-export([with_key/2, with_click/2]).
+-export_type([key/0, target/0]).
 
--doc "A key, a press of the mouse at a column and a row, or a turn of its wheel.".
--type input() ::
-    dyno_cli_top_view:key()
-    | {click, {Column :: pos_integer(), Row :: pos_integer()}}
-    | {wheel, up | down}.
+-type key() ::
+    char() | up | down | page_up | page_down | tab | back_tab | enter | escape | backspace.
 
--define(SEQUENCES, [
-    {"\e[A", up},
-    {"\e[B", down},
-    {"\eOA", up},
-    {"\eOB", down},
-    {"\e[5~", page_up},
-    {"\e[6~", page_down},
-    {"\e[H", page_up},
-    {"\e[Z", back_tab}
-]).
+-doc "A place of the screen that takes a click.".
+-type target() :: none | {row, non_neg_integer()} | {sort, atom()} | {view, dyno_agent_top:view()}.
 
--doc "The input from a terminal in raw mode. Unknown sequences are skipped.".
--spec decode(string()) -> [input()].
-decode([]) ->
-    [];
-decode("\e[<" ++ Rest) ->
-    mouse(io_lib:fread("~d;~d;~d~c", Rest));
-decode([$\t | Rest]) ->
-    [tab | decode(Rest)];
-decode([$\e | Rest] = Text) ->
-    Known = [
-        {Key, lists:nthtail(length(Sequence), Text)}
-     || {Sequence, Key} <- ?SEQUENCES, lists:prefix(Sequence, Text)
-    ],
-    case Known of
-        [{Key, After} | _] -> [Key | decode(After)];
-        [] when Rest =:= []; hd(Rest) =/= $[, hd(Rest) =/= $O -> [escape | decode(Rest)];
-        [] -> decode(after_sequence(Rest))
+-type effect() :: draw | ask | detail | state | quit.
+
+-define(PAGE, 10).
+
+-doc """
+Applies a key; `detail` asks for `dyno_cli_top_view:selected/1`, `state` for the state of the open
+process, `ask` for another reading at once.
+""".
+-spec with_key(key(), dyno_cli_top_view:view()) -> {effect(), dyno_cli_top_view:view()}.
+with_key(Key, #{typing := Typed} = View) when Typed =/= none ->
+    typed(Key, Typed, View);
+with_key(Key, View) when Key =:= $q; Key =:= 3 ->
+    {quit, View};
+with_key(escape, View) ->
+    {draw, View#{detail := none, helping := false}};
+with_key($S, #{detail := #{stack := _}} = View) ->
+    {state, View};
+with_key(Key, #{helping := Helping} = View) when Key =:= $h; Key =:= $? ->
+    {draw, View#{helping := not Helping}};
+with_key(Key, #{frozen := Frozen} = View) when Key =:= $f; Key =:= $\s ->
+    {draw, View#{frozen := not Frozen}};
+with_key($g, #{grouped := Grouped, shown := Shown} = View) ->
+    case dyno_cli_top_columns:can_group(Shown) of
+        true -> {draw, View#{grouped := not Grouped, row := 0, detail := none}};
+        false -> {draw, View}
     end;
-decode([Character | Rest]) when Character =:= $\r; Character =:= $\n ->
-    [enter | decode(Rest)];
-decode([Character | Rest]) when Character =:= 127; Character =:= 8 ->
-    [backspace | decode(Rest)];
-decode([Character | Rest]) ->
-    [Character | decode(Rest)].
-
-%% The last character: M for a press, m for a release.
-mouse({ok, [0, Column, Row, "M"], Rest}) -> [{click, {Column, Row}} | decode(Rest)];
-mouse({ok, [64, _, _, "M"], Rest}) -> [{wheel, up} | decode(Rest)];
-mouse({ok, [65, _, _, "M"], Rest}) -> [{wheel, down} | decode(Rest)];
-mouse({ok, _, Rest}) -> decode(Rest);
-mouse(_Incomplete) -> [].
-
-after_sequence([_ | Rest]) ->
-    case lists:dropwhile(fun(C) -> C < $@ end, Rest) of
-        [_Final | After] -> After;
-        [] -> []
+with_key($/, #{filter := Filter} = View) ->
+    {draw, View#{typing := Filter}};
+with_key($n, #{nodes := Nodes, node := Node} = View) ->
+    [_ | After] = lists:dropwhile(fun(N) -> N =/= Node end, Nodes ++ [hd(Nodes)]),
+    {draw, View#{node := hd(After ++ Nodes), row := 0, detail := none}};
+with_key(up, View) ->
+    {draw, moved(-1, View)};
+with_key(down, View) ->
+    {draw, moved(1, View)};
+with_key(page_up, View) ->
+    {draw, moved(-?PAGE, View)};
+with_key(page_down, View) ->
+    {draw, moved(?PAGE, View)};
+with_key(Key, #{shown := Shown} = View) when Key =:= tab; Key =:= back_tab ->
+    Views = [V || {_, V, _, _} <- dyno_cli_top_columns:views()],
+    Order =
+        if
+            Key =:= tab -> Views;
+            true -> lists:reverse(Views)
+        end,
+    {_, [_ | After]} = lists:splitwith(fun(V) -> V =/= Shown end, Order),
+    viewed(hd(After ++ Order), View);
+with_key($s, #{shown := Shown, grouped := Grouped} = View) ->
+    Keys = dyno_cli_top_columns:sorts(Shown, Grouped),
+    Now = lists:dropwhile(fun(Key) -> Key =/= dyno_cli_top_view:sort(View) end, Keys),
+    sorted(hd(lists:nthtail(min(1, length(Now)), Now) ++ Keys), View);
+with_key(enter, View) ->
+    entered(dyno_cli_top_view:row(View), View);
+with_key(Key, View) when Key >= $1, Key =< $9 ->
+    case lists:keyfind(Key, 1, dyno_cli_top_columns:views()) of
+        {_, Shown, _, _} -> viewed(Shown, View);
+        false -> {draw, View}
+    end;
+with_key(Key, #{shown := Shown, grouped := Grouped} = View) ->
+    case dyno_cli_top_columns:sorts_by(Key, Shown, Grouped) of
+        [Sort | _] -> sorted(Sort, View);
+        [] -> {draw, View}
     end.
 
--doc "The keys of a line; after `/` a whole filter.".
--spec line(string()) -> [input()].
-line([$/ | Filter]) -> [$/ | Filter] ++ [enter];
-line(Text) -> decode(Text).
+moved(By, #{row := Row} = View) ->
+    View#{row := max(0, min(dyno_cli_top_view:most_rows() - 1, Row + By))}.
+
+sorted(Sort, #{shown := Shown, sorts := Sorts} = View) ->
+    {ask, View#{sorts := Sorts#{Shown => Sort}, row := 0}}.
+
+viewed(Shown, #{shown := Shown} = View) ->
+    {draw, View#{detail := none, helping := false}};
+viewed(Shown, View) ->
+    {ask, View#{
+        shown := Shown,
+        row := 0,
+        detail := none,
+        helping := false,
+        filter := ~"",
+        grouped := false
+    }}.
+
+%% A group or an application opens as its processes, tables or ports.
+entered(#{group := Group}, #{grouped := true} = View) ->
+    {ask, View#{grouped := false, filter := Group, row := 0}};
+entered(#{group := Name}, #{shown := applications} = View) ->
+    {ask, Next} = viewed(processes, View),
+    {ask, Next#{filter := <<"app:", Name/binary>>}};
+entered(#{pid := _}, View) ->
+    {detail, View};
+entered(_, View) ->
+    {draw, View}.
+
+-doc "Applies a click: a row is selected, and opened by the next click.".
+-spec with_click(target(), dyno_cli_top_view:view()) -> {effect(), dyno_cli_top_view:view()}.
+with_click({row, Row}, #{row := Row} = View) -> with_key(enter, View);
+with_click({row, Row}, View) -> {draw, View#{row := Row}};
+with_click({sort, Key}, View) -> sorted(Key, View);
+with_click({view, Shown}, View) -> viewed(Shown, View);
+with_click(none, View) -> {draw, View#{detail := none, helping := false}}.
+
+typed(enter, Typed, View) ->
+    {ask, View#{filter := Typed, typing := none, row := 0}};
+typed(escape, _Typed, View) ->
+    {draw, View#{typing := none}};
+typed(backspace, ~"", View) ->
+    {draw, View};
+typed(backspace, Typed, View) ->
+    {draw, View#{typing := string:slice(Typed, 0, string:length(Typed) - 1)}};
+typed(Key, Typed, View) when is_integer(Key), Key >= 32 ->
+    {draw, View#{typing := <<Typed/binary, Key/utf8>>}};
+typed(_Key, _Typed, View) ->
+    {draw, View}.

@@ -99,9 +99,9 @@ read(Keys, Reader) ->
             ok
     end.
 
-decoded(raw, Text) -> dyno_cli_top_keys:decode(Text);
+decoded(raw, Text) -> dyno_cli_top_input:decode(Text);
 decoded(lines, "\n") -> [enter];
-decoded(lines, Text) -> dyno_cli_top_keys:line(string:trim(Text, trailing, "\n")).
+decoded(lines, Text) -> dyno_cli_top_input:line(string:trim(Text, trailing, "\n")).
 
 -spec loop(state()) -> {dyno_error:exit_status(), dyno_top:looking()}.
 loop(#{left := 0, looking := Looking}) ->
@@ -135,9 +135,9 @@ key(Key, {Before, #{view := View} = State}) ->
             {click, Place} ->
                 {Layout, Rows} = size(),
                 Target = dyno_cli_top_draw:target(Place, View, Layout, Rows),
-                dyno_cli_top_view:with_click(Target, View);
+                dyno_cli_top_keys:with_click(Target, View);
             _ ->
-                dyno_cli_top_view:with_key(Key, View)
+                dyno_cli_top_keys:with_key(Key, View)
         end,
     case Applied of
         {detail, Next} -> {Before, detailed(State#{view := Next})};

@@ -38,7 +38,7 @@ open(#{kind := Scheme, host := Host, port := Port, path := Path, temporality := 
         scheme => atom_to_binary(Scheme), host => Host, port => Port, path => Path
     }),
     maybe
-        {ok, _, _} ?= dyno_servers_sink_url:resolve(Host),
+        {ok, _, _} ?= dyno_servers_sinks:resolve(Host),
         ok ?= start([inets | [ssl || Scheme =:= https]]),
         {ok, Headers} ?= headers(os:getenv(?HEADERS, "")),
         {ok, Url, #{

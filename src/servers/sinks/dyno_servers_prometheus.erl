@@ -33,7 +33,7 @@
     {ok, binary(), state()} | {error, dyno_error:error()}.
 open(#{host := Host, port := Wanted}) ->
     maybe
-        {ok, Family, Address} ?= dyno_servers_sink_url:resolve(Host),
+        {ok, Family, Address} ?= dyno_servers_sinks:resolve(Host),
         {ok, Port} ?= free(Family, Address, Wanted),
         {ok, _} = application:ensure_all_started(inets),
         Totals = dyno_servers_sink_totals:new(),

@@ -19,7 +19,7 @@ ok = dyno_servers_sink:send(Sink, Sums),
 ok = dyno_servers_sink:stop(Sink).
 ```
 
-To add a kind of sink, write a module with this behaviour, and a line in `dyno_servers_sink_url`.
+To add a kind of sink, write a module with this behaviour, and a line in `dyno_servers_sinks`.
 """.
 
 -behaviour(gen_server).
@@ -32,7 +32,7 @@ To add a kind of sink, write a module with this behaviour, and a line in `dyno_s
 -export_type([config/0, sink/0, failures/0, written/0, reason/0]).
 
 -doc "The kind of sink and its address: a parsed URL.".
--type config() :: dyno_servers_sink_url:config().
+-type config() :: dyno_servers_sinks:config().
 
 -opaque sink() :: #{pid := pid(), table := ets:table(), address := binary()}.
 
@@ -71,7 +71,7 @@ The failed datagrams, posts, events or series of a window, and the reason of the
 -doc "Parses the URL of a sink; `dyno_error:format/1` words its errors.".
 -spec parse(unicode:chardata()) -> {ok, config()} | {error, dyno_error:error()}.
 parse(Url) ->
-    dyno_servers_sink_url:parse(Url).
+    dyno_servers_sinks:parse(Url).
 
 -doc """
 Starts a sink linked to the caller.

@@ -59,7 +59,7 @@ open(#{kind := Kind, path := Path} = Form) ->
     end;
 open(#{kind := Kind, host := Host, port := Port} = Form) ->
     maybe
-        {ok, Family, Address} ?= dyno_servers_sink_url:resolve(Host),
+        {ok, Family, Address} ?= dyno_servers_sinks:resolve(Host),
         {ok, Socket} ?= gen_udp:open(0, [Family, binary, {active, false}]),
         %% A connected socket reports a missing receiver.
         ok ?= gen_udp:connect(Socket, Address, Port),

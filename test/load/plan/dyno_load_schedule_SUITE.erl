@@ -238,15 +238,15 @@ random_times_by_number(_Config) ->
     Schedule = dyno_load_schedule:new({constant, 20_000}, ?S, {poisson, 3}),
     Expected = all(Schedule),
     Claimed = atomics:new(1, []),
-    Times = dyno_load_arrival_times:start_link(Schedule, fun() -> atomics:get(Claimed, 1) end),
+    Times = dyno_load_schedule_ahead:start_link(Schedule, fun() -> atomics:get(Claimed, 1) end),
     Found = [
         begin
             atomics:put(Claimed, 1, K),
-            dyno_load_arrival_times:due(K, Times)
+            dyno_load_schedule_ahead:due(K, Times)
         end
      || K <- lists:seq(0, length(Expected) - 1)
     ],
     ?assertEqual(Expected, Found),
-    ?assertEqual(never, dyno_load_arrival_times:due(length(Expected), Times)),
-    ?assertEqual(length(Expected), dyno_load_arrival_times:total(Times)),
-    ok = dyno_load_arrival_times:stop(Times).
+    ?assertEqual(never, dyno_load_schedule_ahead:due(length(Expected), Times)),
+    ?assertEqual(length(Expected), dyno_load_schedule_ahead:total(Times)),
+    ok = dyno_load_schedule_ahead:stop(Times).

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_load_arrival_times).
+-module(dyno_load_schedule_ahead).
 -moduledoc false.
 %% The due times of a schedule with random gaps, by arrival number.
 %%

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_servers_sink_url).
+-module(dyno_servers_sinks).
 -moduledoc false.
 %% The URLs of sinks: schemes, their parts, and errors.
 
