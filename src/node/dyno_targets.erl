@@ -249,26 +249,13 @@ still(Call) ->
 -doc "The results so far, of targets that may be gone soon; counting continues.".
 -spec peek([target()]) -> #{node() => results()}.
 peek(Targets) ->
-    #{Node => Results || Target <- Targets, #{node := Node} = Results <- ask(fun peek/2, Target)}.
-
-peek(Module, Pid) ->
-    case erlang:function_exported(Module, peek, 1) of
-        true -> Module:peek(Pid);
-        false -> read(Module, Pid)
-    end.
-
-read(Module, Pid) -> dyno_agent_instrument:ask(Module, read, Pid).
+    #{Node => Results || Target <- Targets, #{node := Node} = Results <- ask(peek, Target)}.
 
 -doc "The load ends soon: sampling instruments sample now, not after it.".
 -spec last_look([target()]) -> ok.
 last_look(Targets) ->
     lists:foreach(
-        fun({Module, Pid}) ->
-            case erlang:function_exported(Module, last_look, 1) of
-                true -> Module:last_look(Pid);
-                false -> ok
-            end
-        end,
+        fun({Module, Pid}) -> dyno_agent_instrument:ask(Module, last_look, Pid) end,
         lists:append([Instruments || #{instruments := Instruments} <- Targets])
     ).
 
@@ -276,7 +263,7 @@ last_look(Targets) ->
 -spec read([target()]) -> [results()].
 read(Targets) ->
     lists:append([
-        case ask(fun read/2, Target) of
+        case ask(read, Target) of
             [] -> [#{node => Node, results => #{}}];
             Results -> Results
         end
@@ -290,13 +277,13 @@ results(Targets) ->
     {[{lost, Node} || #{node := Node} <- Lost], Results}.
 
 %% The last started first: events after the load's end do not belong to it.
-ask(Ask, #{node := Node, instruments := Instruments}) ->
+ask(What, #{node := Node, instruments := Instruments}) ->
     try
         Results = [
             {Module, result(Module, Read)}
          || dyno_target_silence:is_connected(Node),
             {Module, Pid} <- lists:reverse(Instruments),
-            Read <- still(fun() -> Ask(Module, Pid) end)
+            Read <- still(fun() -> dyno_agent_instrument:ask(Module, What, Pid) end)
         ],
         [#{node => Node, results => maps:from_list(Results)} || Results =/= []]
     catch

@@ -57,33 +57,6 @@ Windows begin and end at whole multiples of the interval, so those of several no
 
 -type stage() :: dyno_agent_servers:stage().
 
--define(AS_SENT, [
-    pid,
-    kind,
-    callbacks,
-    queue_now,
-    queue_max,
-    queue,
-    delay,
-    delay_high,
-    delay_unknown,
-    delay_method,
-    wall_ns,
-    busy_ns,
-    running,
-    cpu_ns,
-    busy_of_ns,
-    cpu_of_ns,
-    missed,
-    asked_ns,
-    words,
-    grown,
-    dirty,
-    served,
-    why,
-    tags,
-    stage
-]).
 %% Kinds of messages kept in a sum: those with the most time.
 -define(MOST_TAGS, 20).
 -define(MOST_REASONS, 3).
@@ -203,7 +176,8 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
     #{start_ns := StartNs, duration_ns := DurationNs} = Window,
     #{state := State, measured := Measured, life_ns := LifeNs} = Server,
     #{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs} = Server,
-    (maps:with(?AS_SENT, Server))#{
+    Labels = [name, module, behaviour, application, supervisor],
+    (maps:without([state, reason, life_ns, queue_low | Labels], Server))#{
         labels => labels(Server, #{
             node => atom_to_binary(Node),
             pid => pid(Pid),

@@ -545,7 +545,7 @@ a_name_that_comes_back_is_one_server(_Config) ->
     ?assertMatch([#{crashes := 1, alive := 1}], Boss),
     %% The ended ones are one row, whatever started them.
     Others = [
-        (Of(~"task"))#{ancestors => [], supervisor => <<"sup", (integer_to_binary(N))/binary>>}
+        (Of(~"task"))#{supervisor => <<"sup", (integer_to_binary(N))/binary>>}
      || N <- lists:seq(1, 100)
     ],
     Folded = lists:foldl(Add, dyno_servers_total:new(), [{N, Others} || N <- [0, 1, 2]]),

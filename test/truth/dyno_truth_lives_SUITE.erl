@@ -144,9 +144,9 @@ hooks_leave_no_callback_behind(_Config) ->
     end,
     Ran = 100 - UntilDone(First, 100),
     ?assertEqual(none, dyno_agent_server_counters:under_way(Counters)),
-    ?assert(is_integer(dyno_agent_server_counters:hook_gone(Counters))),
+    ?assert(is_integer(dyno_agent_server_counters:time(Counters, gone))),
     _ = Replied(Called(New())),
-    ?assertEqual(none, dyno_agent_server_counters:hook_gone(Counters)),
+    ?assertEqual(none, dyno_agent_server_counters:time(Counters, gone)),
     #{series := #{1 := Buckets}} = dyno_agent_server_counters:read(restart, Counters),
     ?assertEqual(2 + Ran, lists:sum([Count || {_, Count} <- Buckets])),
     ?assertEqual(#{1 => {handle_call, get}}, dyno_agent_server_names:names(self(), Shared)).

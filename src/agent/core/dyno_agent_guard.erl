@@ -110,15 +110,17 @@ why({shutdown, Reason}) -> Reason;
 why(Reason) -> Reason.
 
 ended(Pid, Instrument, Reason, State) ->
-    case is_vital(Instrument) of
-        true -> give_up({instrument_ended, Pid, Reason}, State);
-        false -> without(Instrument, Reason, State)
+    case about(Instrument) of
+        #{vital := true} -> give_up({instrument_ended, Pid, Reason}, State);
+        #{} -> without(Instrument, Reason, State)
     end.
 
 %% The module may also be another process of dyno than an instrument.
-is_vital(Instrument) ->
-    not erlang:function_exported(Instrument, about, 0) orelse
-        map_get(vital, dyno_agent_instrument:about(Instrument)).
+about(Instrument) ->
+    case erlang:function_exported(Instrument, about, 0) of
+        true -> dyno_agent_instrument:about(Instrument);
+        false -> #{vital => true, needs => []}
+    end.
 
 without_largest(Reason, #{instruments := Instruments} = State) ->
     Sizes = [
@@ -138,7 +140,9 @@ without(Instrument, Reason, #{instruments := Instruments} = State) ->
     Gone =
         #{
             Pid => Module
-         || Pid := Module <- Instruments, Module =:= Instrument orelse needs(Module, Instrument)
+         || Pid := Module <- Instruments,
+            #{needs := Needs} <- [about(Module)],
+            lists:member(Instrument, [Module | Needs])
         },
     lists:foreach(
         fun(Pid) ->
@@ -149,10 +153,6 @@ without(Instrument, Reason, #{instruments := Instruments} = State) ->
     ),
     ok = tell({without, maps:values(Gone), Reason}, State),
     {noreply, State#{instruments := maps:without(maps:keys(Gone), Instruments)}}.
-
-needs(Module, Instrument) ->
-    erlang:function_exported(Module, about, 0) andalso
-        lists:member(Instrument, map_get(needs, dyno_agent_instrument:about(Module))).
 
 give_up(Reason, State) ->
     ok = tell({gave_up, Reason}, State),

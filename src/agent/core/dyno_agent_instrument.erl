@@ -254,11 +254,13 @@ start_link(Module, Config) ->
     end.
 
 -doc "Asks an instrument's process, by the module's callback if there is one.".
--spec ask(module(), restart | read, pid()) -> ok | result().
+-spec ask(module(), restart | read | peek | last_look, pid()) -> ok | result().
 ask(Module, What, Pid) ->
-    case has(Module, What) of
+    case has(Module, What) orelse What of
         true -> Module:What(Pid);
-        false -> gen_server:call(Pid, What, infinity)
+        last_look -> ok;
+        peek -> ask(Module, read, Pid);
+        _ -> gen_server:call(Pid, What, infinity)
     end.
 
 has(Module, Callback) ->

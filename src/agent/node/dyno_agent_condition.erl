@@ -9,7 +9,7 @@ tables, names, supervisors, global's locks, Mnesia's counters. Unreadable values
 A helper with a time limit reads `/proc`, because dirty I/O schedulers may be stuck.
 """.
 
--export([read/1, between/2, supervised/1, binaries/1, full_links/1, allocator/1, loaded/0]).
+-export([read/1, between/2, supervised/1, binaries/1, full_links/1, allocator/1]).
 -export_type([reading/0]).
 
 -type reading() :: #{atom() => term()}.
@@ -65,7 +65,7 @@ read(Threads) ->
         vm => dyno_agent_vm:read(),
         gc => erlang:statistics(garbage_collection),
         tables => tables(),
-        transactions => transactions(),
+        transactions => maps:from_list(dyno_agent_services:table(mnesia_stats)),
         code_server => reductions(code_server),
         names => names()
     }.
@@ -106,7 +106,7 @@ counts(Reports) ->
         ports => [erlang:system_info(port_count), erlang:system_info(port_limit)],
         atoms => [erlang:system_info(atom_count), erlang:system_info(atom_limit)],
         tables => [erlang:system_info(ets_count), erlang:system_info(ets_limit)],
-        modules => length(loaded()),
+        modules => length(dyno_agent_patterns:loaded()),
         persistent_terms => Terms,
         persistent_bytes => TermBytes,
         schedulers => erlang:system_info(schedulers_online),
@@ -122,10 +122,6 @@ counts(Reports) ->
         nodes => length(nodes(connected)),
         reports => Reports
     }.
-
--doc "The loaded modules. Not by the code server, which runs late on a busy node.".
--spec loaded() -> [module()].
-loaded() -> [Module || {Module, _} <- ets:tab2list(code_server), is_atom(Module)].
 
 allocators() ->
     lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
@@ -250,32 +246,21 @@ children(#{children := Before}, #{children := Now}) ->
     ].
 
 locks() ->
-    try
-        [
-            #{
-                resource => text("~0tP", [Resource, 10]),
-                holders => [
-                    #{
-                        pid => dyno_agent_census:pid(Pid),
-                        name => dyno_agent_census:name(Pid),
-                        stack => [
-                            F
-                         || Is <- [Pid],
-                            node(Is) =:= node(),
-                            {_, Stack} <- dyno_agent_suspect:stacks([Is]),
-                            F <- Stack
-                        ]
-                    }
-                 || {Pid, _} <- Holders
-                ]
-            }
-         || {Resource, _Id, Holders} <- ets:tab2list(global_locks)
-        ]
-    catch
-        error:badarg -> []
-    end.
+    [
+        #{
+            resource => dyno_agent_census:text("~0tP", [Resource, 10]),
+            holders => [holder(Pid) || {Pid, _} <- Holders]
+        }
+     || {Resource, _Id, Holders} <- dyno_agent_services:table(global_locks)
+    ].
 
-text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+holder(Pid) ->
+    Standing = dyno_agent_suspect:stacks([Pid || node(Pid) =:= node()]),
+    #{
+        pid => dyno_agent_census:pid(Pid),
+        name => dyno_agent_census:name(Pid),
+        stack => lists:append([Stack || {_, Stack} <- Standing])
+    }.
 
 -doc """
 Nodes to which a sender would be suspended; asked only if a process is suspended. Sends to an unused
@@ -314,13 +299,6 @@ binaries(Waiting) ->
             };
         false ->
             #{}
-    end.
-
-transactions() ->
-    try
-        maps:from_list(ets:tab2list(mnesia_stats))
-    catch
-        error:badarg -> #{}
     end.
 
 reductions(Name) ->

@@ -112,22 +112,16 @@ init(#{interval_ms := IntervalMs}) ->
 %% Sessions of system events exist from OTP 28 on. Before, there is one for the whole node, which is
 %% not dyno's to take.
 reports() ->
-    case code:ensure_loaded(trace) of
-        {module, trace} ->
-            case erlang:function_exported(trace, system, 3) of
-                true ->
-                    Session = trace:session_create(?MODULE, self(), []),
-                    _ = [
-                        apply(trace, system, [Session, Event, ?LONG_MS])
-                     || Event <- [long_schedule, long_gc]
-                    ],
-                    %% The session lives while a process holds it.
-                    _ = put(session, Session),
-                    ok;
-                false ->
-                    ok
-            end;
-        {error, _} ->
+    {module, trace} = code:ensure_loaded(trace),
+    case erlang:function_exported(trace, system, 3) of
+        true ->
+            Session = trace:session_create(?MODULE, self(), []),
+            Events = [long_schedule, long_gc],
+            _ = [apply(trace, system, [Session, Event, ?LONG_MS]) || Event <- Events],
+            %% The session lives while a process holds it.
+            _ = put(session, Session),
+            ok;
+        false ->
             ok
     end.
 

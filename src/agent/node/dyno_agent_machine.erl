@@ -12,27 +12,11 @@
 -type reading() :: #{Name :: binary() => number()}.
 
 -define(FILES_MS, 3000).
--define(FILES, [
-    {pressure_cpu, "/proc/pressure/cpu"},
-    {pressure_memory, "/proc/pressure/memory"},
-    {pressure_io, "/proc/pressure/io"},
-    {vmstat, "/proc/vmstat"},
-    {buddy, "/proc/buddyinfo"},
-    {limits, "/proc/self/limits"},
-    {netstat, "/proc/net/netstat"},
-    {snmp, "/proc/net/snmp"},
-    {meminfo, "/proc/meminfo"},
-    {io, "/proc/self/io"},
-    {cmdline, "/proc/self/cmdline"},
-    {cpu_max, "/sys/fs/cgroup/cpu.max"},
-    {cpu_stat, "/sys/fs/cgroup/cpu.stat"}
-]).
-
 -spec read() -> reading().
 read() ->
     Ask = [
         fun() -> [{Key, Text} || {ok, Text} <- [file:read_file(Path, [raw])]] end
-     || {Key, Path} <- ?FILES
+     || {Key, Path, _} <- files()
     ],
     Texts = maps:from_list(lists:append(dyno_agent_suspect:beside(Ask, [], ?FILES_MS))),
     Descriptors =
@@ -47,95 +31,97 @@ read() ->
 -spec parse(#{atom() => binary()}) -> reading().
 parse(Texts) ->
     maps:from_list(
-        lists:append([of_file(Key, Text) || Key := Text <- Texts])
+        lists:append([Values(Text) || {Key, _, Values} <- files(), #{Key := Text} <- [Texts]])
     ).
 
-of_file(pressure_cpu, Text) ->
-    pressure(~"cpu", Text);
-of_file(pressure_memory, Text) ->
-    pressure(~"memory", Text);
-of_file(pressure_io, Text) ->
-    pressure(~"io", Text);
-of_file(vmstat, Text) ->
-    words(Text, [~"pswpin", ~"pswpout", ~"pgmajfault"], 1);
-of_file(meminfo, Text) ->
+files() ->
     [
-        {Name, 1024 * KiB}
-     || {Name, KiB} <- words(Text, [~"MemTotal:", ~"MemFree:", ~"SwapFree:", ~"SwapTotal:"], 1)
-    ];
-of_file(buddy, Text) ->
-    %% Free blocks of 64 KiB and more, in all zones.
-    [
-        {
-            ~"large_pages",
-            lists:sum([
-                Count
-             || Line <- lines(Text),
-                {Order, Word} <- lists:enumerate(0, lists:nthtail(4, fields(Line))),
-                Order >= 4,
-                Count <- number(Word)
-            ])
-        }
-    ];
-of_file(limits, Text) ->
+        {pressure_cpu, "/proc/pressure/cpu", pressure(~"cpu")},
+        {pressure_memory, "/proc/pressure/memory", pressure(~"memory")},
+        {pressure_io, "/proc/pressure/io", pressure(~"io")},
+        {vmstat, "/proc/vmstat", words([~"pswpin", ~"pswpout", ~"pgmajfault"])},
+        {buddy, "/proc/buddyinfo", fun large_pages/1},
+        {limits, "/proc/self/limits", fun most_descriptors/1},
+        {netstat, "/proc/net/netstat", fun(Text) ->
+            Names = [~"ListenOverflows", ~"ListenDrops", ~"TCPTimeouts", ~"TCPAbortOnMemory"],
+            pairs(lines(Text), Names)
+        end},
+        {snmp, "/proc/net/snmp", fun(Text) ->
+            %% UDP-Lite has lines of the same names.
+            Lines = [Line || Line <- lines(Text), string:prefix(Line, ~"UdpLite:") =:= nomatch],
+            pairs(Lines, [~"RetransSegs", ~"OutSegs", ~"RcvbufErrors"])
+        end},
+        {meminfo, "/proc/meminfo", fun(Text) ->
+            Words = words([~"MemTotal:", ~"MemFree:", ~"SwapFree:", ~"SwapTotal:"]),
+            [{Name, 1024 * KiB} || {Name, KiB} <- Words(Text)]
+        end},
+        {io, "/proc/self/io", words([~"rchar:", ~"wchar:"])},
+        {cmdline, "/proc/self/cmdline", fun busy_wait/1},
+        {cpu_max, "/sys/fs/cgroup/cpu.max", fun(Text) ->
+            [
+                {~"cpu_quota", Q / P}
+             || [Quota, Period | _] <- [fields(Text)],
+                Q <- number(Quota),
+                P <- number(Period),
+                P > 0
+            ]
+        end},
+        {cpu_stat, "/sys/fs/cgroup/cpu.stat",
+            words([~"nr_periods", ~"nr_throttled", ~"throttled_usec"])}
+    ].
+
+%% Free blocks of 64 KiB and more, in all zones.
+large_pages(Text) ->
+    Counts = [
+        Count
+     || Line <- lines(Text),
+        {Order, Word} <- lists:enumerate(0, lists:nthtail(4, fields(Line))),
+        Order >= 4,
+        Count <- number(Word)
+    ],
+    [{~"large_pages", lists:sum(Counts)}].
+
+most_descriptors(Text) ->
     [
         {~"fds_limit", N}
-     || Line <- lines(Text),
-        <<"Max open files", Rest/binary>> <- [Line],
+     || <<"Max open files", Rest/binary>> <- lines(Text),
         [Soft | _] <- [fields(Rest)],
         N <- number(Soft)
-    ];
-of_file(netstat, Text) ->
-    paired(Text, [~"ListenOverflows", ~"ListenDrops", ~"TCPTimeouts", ~"TCPAbortOnMemory"]);
-of_file(snmp, Text) ->
-    %% UDP-Lite has lines of the same names.
-    Lines = [Line || Line <- lines(Text), string:prefix(Line, ~"UdpLite:") =:= nomatch],
-    pairs(Lines, [~"RetransSegs", ~"OutSegs", ~"RcvbufErrors"]);
-of_file(io, Text) ->
-    words(Text, [~"rchar:", ~"wchar:"], 1);
+    ].
+
 %% How long schedulers wait actively, if the flag +sbwt is given; medium is the default.
-of_file(cmdline, Text) ->
-    Levels = lists:zip(
-        [~"none", ~"very_short", ~"short", ~"medium", ~"long", ~"very_long"], lists:seq(0, 5)
-    ),
+busy_wait(Text) ->
+    Levels = [~"none", ~"very_short", ~"short", ~"medium", ~"long", ~"very_long"],
     Words = binary:split(Text, ~"\0", [global]),
     case lists:dropwhile(fun(Word) -> Word =/= ~"-sbwt" end, Words) of
-        [_, Word | _] -> [{~"busy_wait", Level} || {Of, Level} <- Levels, Of =:= Word];
+        [_, Word | _] -> [{~"busy_wait", N} || {N, Of} <- lists:enumerate(0, Levels), Of =:= Word];
         _ -> []
-    end;
-of_file(cpu_max, Text) ->
-    case fields(Text) of
-        [Quota, Period | _] ->
-            [{~"cpu_quota", Q / P} || Q <- number(Quota), P <- number(Period), P > 0];
-        _ ->
-            []
-    end;
-of_file(cpu_stat, Text) ->
-    words(Text, [~"nr_periods", ~"nr_throttled", ~"throttled_usec"], 1).
+    end.
 
 %% "some avg10=0.00 avg60=0.00 avg300=0.00 total=12": microseconds.
-pressure(Of, Text) ->
-    [
-        {<<"pressure_", Of/binary, "_", Kind/binary>>, N}
-     || Line <- lines(Text),
-        [Kind | Fields] <- [fields(Line)],
-        <<"total=", Total/binary>> <- Fields,
-        N <- number(Total)
-    ].
+pressure(Of) ->
+    fun(Text) ->
+        [
+            {<<"pressure_", Of/binary, "_", Kind/binary>>, N}
+         || Line <- lines(Text),
+            [Kind | Fields] <- [fields(Line)],
+            <<"total=", Total/binary>> <- Fields,
+            N <- number(Total)
+        ]
+    end.
 
-words(Text, Names, Index) ->
-    [
-        {string:trim(Name, trailing, ":"), N}
-     || Line <- lines(Text),
-        [Name | Fields] <- [fields(Line)],
-        lists:member(Name, Names),
-        length(Fields) >= Index,
-        N <- number(lists:nth(Index, Fields))
-    ].
+words(Names) ->
+    fun(Text) ->
+        [
+            {string:trim(Name, trailing, ":"), N}
+         || Line <- lines(Text),
+            [Name, Word | _] <- [fields(Line)],
+            lists:member(Name, Names),
+            N <- number(Word)
+        ]
+    end.
 
 %% For each protocol a line of names, then one of values.
-paired(Text, Names) -> pairs(lines(Text), Names).
-
 pairs([Heads, Values | Rest], Names) ->
     {H, V} = {fields(Heads), fields(Values)},
     Found =

@@ -286,23 +286,8 @@ interface(Line) ->
     end.
 
 carried_twice(Name) ->
-    binary:match(Name, ~".") =/= nomatch orelse
-        starts_with(Name, [
-            ~"veth",
-            ~"docker",
-            ~"br-",
-            ~"virbr",
-            ~"cni",
-            ~"flannel",
-            ~"cali",
-            ~"ifb",
-            ~"dummy",
-            ~"bond",
-            ~"team",
-            ~"tun",
-            ~"tap",
-            ~"wg"
-        ]).
+    Virtual = "^(veth|docker|br-|virbr|cni|flannel|cali|ifb|dummy|bond|team|tun|tap|wg)|[.]",
+    re:run(Name, Virtual, [{capture, none}]) =:= match.
 
 %% Disks
 
@@ -331,7 +316,7 @@ disk(_Fields) ->
     [].
 
 is_disk(Name, Names) ->
-    not starts_with(Name, [~"loop", ~"ram", ~"zram", ~"dm-", ~"md", ~"sr", ~"fd"]) andalso
+    re:run(Name, "^(loop|ram|zram|dm-|md|sr|fd)", [{capture, none}]) =:= nomatch andalso
         not is_map_key(partitioned(Name), Names).
 
 %% The disk of a possible partition: sda for sda1; nvme0n1 for nvme0n1p2, but nvme0n12 is a disk.
@@ -368,9 +353,6 @@ lines(Text) ->
 
 fields(Line) ->
     binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
-
-starts_with(Name, Prefixes) ->
-    lists:any(fun(Prefix) -> string:prefix(Name, Prefix) =/= nomatch end, Prefixes).
 
 integers(Fields) ->
     lists:append(lists:takewhile(fun(N) -> N =/= [] end, [number(Field) || Field <- Fields])).

@@ -15,7 +15,6 @@ without stopping or tracing. For each scheduler it gives the busy share, the run
 -behaviour(gen_server).
 
 -export([about/0, config/1, tables/0, metrics/0, series/0]).
--export([start_link/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([result/0]).
 
@@ -63,15 +62,9 @@ about() -> #{names => [schedulers]}.
 -spec config(dyno_agent_instrument:options()) -> #{}.
 config(_Options) -> #{}.
 
--doc "Starts sampling.".
--spec start_link(#{}) -> gen_server:start_ret().
-start_link(Config) -> gen_server:start_link(?MODULE, Config, []).
-
 -spec init(#{}) -> {ok, state()}.
 init(_Config) ->
     process_flag(trap_exit, true),
-    %% High priority: the reader must not wait for a scheduler.
-    process_flag(priority, high),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),

@@ -8,7 +8,7 @@ Mnesia, connections to other nodes, and who traces. All but the other nodes' vie
 from tables, without a message to a process.
 """.
 
--export([read/0, breakpoints/0, sessions/0]).
+-export([read/0, table/1, breakpoints/0, sessions/0]).
 
 -define(MOST_NODES, 20).
 -define(ANSWER_MS, 800).
@@ -102,6 +102,8 @@ key(App, Key) ->
         undefined -> []
     end.
 
+-doc "The rows of a table; none without it.".
+-spec table(atom()) -> [tuple()].
 table(Name) ->
     try
         ets:tab2list(Name)
@@ -164,7 +166,7 @@ breakpoints() ->
         fun() ->
             Found = [
                 {M, F, A}
-             || M <- dyno_agent_condition:loaded(),
+             || M <- dyno_agent_patterns:loaded(),
                 {F, A} <- functions(M),
                 {all, [_ | _]} <- [erlang:trace_info({M, F, A}, all)]
             ],

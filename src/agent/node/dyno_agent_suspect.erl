@@ -43,32 +43,9 @@ mailbox is copied.
     ]
 ]).
 -define(LOADED, [{{ets, insert, 2}, true}]).
--define(WRITES, [
-    {ets, F, A}
- || {F, As} <- [
-        {insert, [2]},
-        {insert_new, [2]},
-        {delete, [2]},
-        {update_counter, [3, 4]},
-        {update_element, [3]}
-    ],
-    A <- As
-]).
--define(SCANS, [
-    {ets, F, A}
- || {F, As} <- [
-        {match, [2, 3]},
-        {match_object, [2, 3]},
-        {match_delete, [2]},
-        {select, [2, 3]},
-        {select_count, [2]},
-        {select_delete, [2]},
-        {tab2list, [1]},
-        {foldl, [3]},
-        {foldr, [3]}
-    ],
-    A <- As
-]).
+-define(WRITES, [insert, insert_new, delete, update_counter, update_element]).
+-define(MATCHES, [match, match_object, match_delete]).
+-define(SCANS, [tab2list, select, select_count, select_delete | ?MATCHES]).
 
 -doc "A function's result, from a helper process; the default if it takes too long.".
 -spec within(fun(() -> Value), Value) -> Value.
@@ -189,9 +166,9 @@ calls(Standing) ->
 
 is_here(Pid) -> is_pid(Pid) andalso node(Pid) =:= node().
 
-printed({Name, Node}) -> text("~ts at ~ts", [Name, Node]);
+printed({Name, Node}) -> dyno_agent_census:text("~ts at ~ts", [Name, Node]);
 printed(Pid) when node(Pid) =:= node() -> dyno_agent_census:pid(Pid);
-printed(Pid) -> text("~ts at ~ts", [dyno_agent_census:pid(Pid), node(Pid)]).
+printed(Pid) -> dyno_agent_census:text("~ts at ~ts", [dyno_agent_census:pid(Pid), node(Pid)]).
 
 callers(Standing) -> [Pid || {Pid, [Top | _]} <- Standing, is_calling(Top)].
 
@@ -263,7 +240,11 @@ inspections(Pids) ->
 
 inspected(Pids) ->
     #{
-        Pid => #{inspects => #{item => text("~0tP", [hd(Items), 6]), per_s => length(Items) / S}}
+        Pid => #{
+            inspects => #{
+                item => dyno_agent_census:text("~0tP", [hd(Items), 6]), per_s => length(Items) / S
+            }
+        }
      || Pid := {S, Calls} <- called([{{erlang, process_info, 2}, true}], Pids),
         [_ | _] = Items <- [[Item || {_, {_, _, [Of, Item]}} <- Calls, Of =:= Pid]]
     }.
@@ -350,7 +331,7 @@ scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
 scanned({ets, Function, [Table | More]}) ->
     [
         Scan
-     || lists:member({ets, Function, 1 + length(More)}, ?SCANS),
+     || lists:member(Function, ?SCANS),
         is_whole(Function, Table, More),
         Scan <- scanned(Function, 1 + length(More), Table)
     ];
@@ -383,14 +364,14 @@ scans([{_, Function, Name} | _] = Of, S) ->
     }.
 
 %% The table and the key.
-written({ets, Function, [Table, What | More]}) ->
+written({ets, Function, [Table, What | _]}) ->
     [
         {Table,
             case Function =:= insert orelse Function =:= insert_new of
                 true -> key(What, ets:info(Table, keypos));
                 false -> What
             end}
-     || lists:member({ets, Function, 2 + length(More)}, ?WRITES)
+     || lists:member(Function, ?WRITES)
     ];
 written(_) ->
     [].
@@ -441,17 +422,13 @@ by_first(Pairs) ->
     maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
 
 %% A bound key, or the bound first part of an ordered key, spares reading the table.
-is_whole(tab2list, _Table, _) ->
-    true;
+is_whole(Function, _Table, []) ->
+    Function =:= tab2list;
 is_whole(Function, Table, [Pattern | _]) ->
     Heads =
-        case Function of
-            _ when Function =:= match; Function =:= match_object; Function =:= match_delete ->
-                [Pattern];
-            _ when is_list(Pattern) ->
-                [Head || {Head, _, _} <- Pattern];
-            _ ->
-                []
+        case lists:member(Function, ?MATCHES) of
+            true -> [Pattern];
+            false -> [Head || is_list(Pattern), {Head, _, _} <- Pattern]
         end,
     lists:any(fun(Head) -> is_unbound(key(Head, ets:info(Table, keypos))) end, Heads).
 
@@ -473,8 +450,6 @@ is_unbound(Key) when is_tuple(Key), tuple_size(Key) > 0 ->
     is_unbound(element(1, Key));
 is_unbound(_Key) ->
     false.
-
-text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
 
 %% With a queue: the callers, since a call monitors its server. Otherwise: monitors and dictionary,
 %% if its memory is more than its heap (with a queue, memory includes the messages).

@@ -23,6 +23,8 @@ memory 3 us more.
 -export([init/1, handle_call/3, handle_cast/2]).
 -export_type([ask/0, reading/0, row/0, group/0, view/0]).
 
+-import(dyno_agent_top_views, [ranked/3]).
+
 -type view() :: processes | applications | supervisors | dyno_agent_top_views:view().
 
 -doc """
@@ -75,19 +77,14 @@ processes also `app:NAME`, those of an application.
     memory := non_neg_integer() | unknown
 }.
 
--type seen() :: #{
-    pid() => {Group :: binary(), non_neg_integer(), Queue :: non_neg_integer(), Memory :: known()}
-}.
-
 -type known() :: non_neg_integer() | unknown.
 
--type state() :: #{
-    vm := dyno_agent_vm:raw(),
-    os := dyno_agent_os:raw(),
-    threads := dyno_agent_threads:t(),
-    clocks := dyno_agent_threads:reading(),
-    at_ns := integer(),
-    seen := seen(),
+%% The processes at the last reading.
+-type seen() :: #{
+    of_pid := #{
+        pid() =>
+            {Group :: binary(), non_neg_integer(), Queue :: non_neg_integer(), Memory :: known()}
+    },
     %% In a large node: processes new in the last reading, those still to read, and those of its
     %% rows.
     fresh := [pid()],
@@ -96,9 +93,16 @@ processes also `app:NAME`, those of an application.
     %% Whose memory is asked next.
     turn := non_neg_integer(),
     %% Of supervisors, while they are shown.
-    children := #{pid() => [pid() | port()]},
-    %% Another view than processes.
-    other := {dyno_agent_top_views:view(), dyno_agent_top_views:seen()} | none
+    children := #{pid() => [pid() | port()]}
+}.
+
+-type state() :: #{
+    vm := dyno_agent_vm:raw(),
+    os := dyno_agent_os:raw(),
+    threads := dyno_agent_threads:t(),
+    clocks := dyno_agent_threads:reading(),
+    at_ns := integer(),
+    shown := {view(), seen() | dyno_agent_top_views:seen()} | none
 }.
 
 %% New processes are dear: a node with some more is read as a whole.
@@ -111,8 +115,6 @@ processes also `app:NAME`, those of an application.
 -define(MOST_SUPERVISORS, 200).
 -define(SUPERVISOR_WORDS, 100_000).
 -define(TURNS, 16).
-%% Less than any number of a row.
--define(LAST, -(1 bsl 59)).
 
 -doc "Starts the process, linked; the first reading covers the time from now on.".
 -spec start_link(#{}) -> gen_server:start_ret().
@@ -150,13 +152,7 @@ init(#{}) ->
         threads => Threads,
         clocks => dyno_agent_threads:read(Threads),
         at_ns => erlang:monotonic_time(nanosecond),
-        seen => #{},
-        fresh => [],
-        later => none,
-        kept => [],
-        turn => 0,
-        children => #{},
-        other => none
+        shown => none
     }}.
 
 -spec handle_call({take, ask()} | {detail | state, pid()}, gen_server:from(), state()) ->
@@ -213,66 +209,62 @@ up_ms() ->
     erlang:convert_time_unit(Native, native, millisecond).
 
 %% Only the shown view is read; it forgets the others.
-content(#{view := View} = Ask, State) when
-    View =:= processes; View =:= applications; View =:= supervisors
-->
-    processes(Ask, State#{other := none});
-content(#{view := View} = Ask, #{other := Other} = State) ->
-    Seen =
-        case Other of
-            {View, Before} -> Before;
-            _ -> dyno_agent_top_views:new()
+content(#{view := View} = Ask, #{shown := Before} = State) ->
+    Of =
+        case lists:member(View, [applications, supervisors]) of
+            true -> processes;
+            false -> View
         end,
-    {Content, Next} = dyno_agent_top_views:read(View, Ask, Seen),
-    {Content, State#{
-        other := {View, Next},
-        seen := #{},
-        fresh := [],
-        later := none,
-        kept := [],
-        children := #{}
-    }}.
+    {Content, Next} =
+        case {Of, Before} of
+            {processes, {processes, Seen}} ->
+                processes(Ask, Seen);
+            {processes, _} ->
+                None = #{of_pid => #{}, fresh => [], later => none, kept => []},
+                processes(Ask, None#{turn => 0, children => #{}});
+            {_, {Of, Seen}} ->
+                dyno_agent_top_views:read(View, Ask, Seen);
+            {_, _} ->
+                dyno_agent_top_views:read(View, Ask, dyno_agent_top_views:new())
+        end,
+    {Content, State#{shown := {Of, Next}}}.
 
 %% The processes
 
-processes(#{sort := Sort, filter := Filter} = Ask, #{seen := Seen, kept := Kept} = State) ->
-    {Pids, Fresh, Later, Count} = part(State),
+processes(#{sort := Sort, filter := Filter} = Ask, #{of_pid := OfPid, kept := Kept} = Seen) ->
+    {Pids, Fresh, Later, Count} = part(Seen),
     Own = [self() | dyno_agent_census:holders()],
-    Read = read(lists:uniq(Kept ++ Pids) -- Own, measured(Ask, State), Seen),
+    Read = read(lists:uniq(Kept ++ Pids) -- Own, measured(Ask, Seen), OfPid),
     Like = like(Filter, Read),
     Share = min(1.0, length(Pids) / max(1, Count)),
-    {Content, Children} = shown(Ask, Like, Share, State),
+    {Content, Children} = shown(Ask, Like, Share, Seen),
     {
         Content#{count => maps:get(count, Content, Count), share => Share, notes => []},
-        State#{
-            seen :=
+        #{
+            of_pid =>
                 #{
                     Pid => {Group, Reductions, Queue, map_get(memory, Row)}
                  || Row <- Read,
                     #{pid := Pid, group := Group, total := Reductions, queue := Queue} <- [Row]
                 },
-            fresh := Fresh,
-            later := Later,
-            turn := (map_get(turn, State) + 1) rem ?TURNS,
-            children := Children,
+            fresh => Fresh,
+            later => Later,
+            turn => (map_get(turn, Seen) + 1) rem ?TURNS,
+            children => Children,
             %% In a large node the busiest are read again, whatever is shown.
-            kept :=
-                case Fresh of
-                    [] -> [];
-                    _ -> [P || Key <- [Sort, reductions, queue], #{pid := P} <- top(Key, 50, Read)]
-                end
+            kept => [
+                P
+             || Fresh =/= [],
+                Key <- [Sort, reductions, queue],
+                #{pid := P} <- ranked(Key, 50, Read)
+            ]
         }
     }.
 
-shown(#{view := processes, sort := Sort, most := Most}, Rows, Share, _State) ->
-    Standing = top(Sort, ?MOST_KEPT, Rows),
-    {
-        #{
-            rows => located(lists:sublist(Standing, Most)), groups => groups(Sort, Share, Rows)
-        },
-        #{}
-    };
-shown(#{view := applications, sort := Sort}, Rows, Share, _State) ->
+shown(#{view := processes, sort := Sort, most := Most}, Rows, Share, _Seen) ->
+    Standing = ranked(Sort, min(Most, ?MOST_KEPT), Rows),
+    {#{rows => located(Standing), groups => groups(Sort, Share, Rows)}, #{}};
+shown(#{view := applications, sort := Sort}, Rows, Share, _Seen) ->
     Masters = masters(),
     Groups = groups(Sort, Share, [Row#{group := application(Row, Masters)} || Row <- Rows]),
     Named = [Group#{name => Name} || #{group := Name} = Group <- Groups],
@@ -286,7 +278,7 @@ shown(#{view := supervisors, sort := Sort, most := Most}, Rows, _Share, #{childr
         Words < ?SUPERVISOR_WORDS
     ],
     Read = lists:sublist(All, ?MOST_SUPERVISORS),
-    Supervisors = top(Sort, Most, [
+    Supervisors = ranked(Sort, Most, [
         maps:merge(
             Row#{application => application(Row, Masters)},
             replaced(Links, maps:get(Pid, Before, unknown))
@@ -309,11 +301,7 @@ replaced(Links, Before) ->
 
 %% From the application controller's table: the group leader of an application's processes.
 masters() ->
-    try
-        #{Pid => Name || [Name, Pid] <- ets:match(ac_tab, {{application_master, '$1'}, '$2'})}
-    catch
-        error:badarg -> #{}
-    end.
+    #{Pid => Name || {{application_master, Name}, Pid} <- dyno_agent_services:table(ac_tab)}.
 
 application(#{pid := Pid}, Masters) ->
     case process_info(Pid, group_leader) of
@@ -355,7 +343,7 @@ read(Pids, Measured, Seen) ->
 
 %% Memory is the dear question. Unless it is sorted by, each reading asks another sixteenth of the
 %% processes; shown rows are asked in any case.
-measured(#{sort := memory}, _State) -> fun(_Pid) -> true end;
+measured(#{sort := memory}, _Seen) -> fun(_Pid) -> true end;
 measured(_Ask, #{turn := Turn}) -> fun(Pid) -> erlang:phash2(Pid, ?TURNS) =:= Turn end.
 
 one(Pid, Measured, Before) ->
@@ -400,15 +388,6 @@ is_like(Filter, #{group := Group, pid := Pid}) ->
             {registered_name, Name} -> string:find(atom_to_binary(Name), Filter) =/= nomatch;
             _ -> false
         end.
-
-top(Key, Most, Rows) ->
-    %% Without the number last.
-    Value = fun
-        (#{Key := N}) when is_integer(N) -> N;
-        (_) -> ?LAST
-    end,
-    Ordered = lists:reverse(lists:keysort(1, [{Value(Row), Row} || Row <- Rows])),
-    [Row || {_, Row} <- lists:sublist(Ordered, Most)].
 
 located(Rows) ->
     Pids = [Pid || #{pid := Pid} <- Rows],
@@ -456,7 +435,7 @@ groups(Sort, Share, Rows) ->
         }
      || Name := {Count, Reductions, Queue, Growth, Memory, Known} <- Sums
     ],
-    top(Sort, ?MOST_GROUPS, Groups).
+    ranked(Sort, ?MOST_GROUPS, Groups).
 
 add(#{group := Name, queue := Queue} = Row, Sums) ->
     {Count, R, Q, G, M, K} = maps:get(Name, Sums, {0, 0, 0, 0, 0, 0}),

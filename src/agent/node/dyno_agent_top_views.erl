@@ -14,7 +14,7 @@ a time limit. Mnesia is read from its own tables; no process gets a message.
 1 us for each table, 5 us for each port or socket, 5,000 at most; 60 us for all allocators.
 """.
 
--export([new/0, read/3]).
+-export([new/0, read/3, ranked/3]).
 -export_type([view/0, seen/0, content/0, row/0]).
 
 -type view() :: ets | mnesia | ports | memory | nodes.
@@ -33,7 +33,7 @@ a time limit. Mnesia is read from its own tables; no process gets a message.
 }.
 
 -doc "The counters of the last reading, with their time.".
--opaque seen() :: #{
+-type seen() :: #{
     place := non_neg_integer(),
     fresh := [term()],
     kept := [term()],
@@ -43,6 +43,8 @@ a time limit. Mnesia is read from its own tables; no process gets a message.
 -define(PART, 5000).
 -define(MOST_KEPT, 200).
 -define(MOST_GROUPS, 100).
+%% Less than any number of a row.
+-define(LAST, -(1 bsl 59)).
 
 -doc "Nothing was read.".
 -spec new() -> seen().
@@ -121,15 +123,14 @@ rates(Counters, At, {At0, _, Counters0}) when At > At0 ->
 rates(Counters, _At, _Before) ->
     maps:map(fun(_, _) -> unknown end, Counters).
 
-%% Items without the number come last.
+-doc "The first rows by a number, without it last.".
+-spec ranked(atom(), non_neg_integer(), [Row]) -> [Row] when Row :: #{atom() => term()}.
 ranked(Key, Most, Rows) ->
-    Value = fun(Row) ->
-        case Row of
-            #{Key := N} when is_number(N) -> {1, N};
-            #{} -> {0, 0}
-        end
+    Value = fun
+        (#{Key := N}) when is_number(N) -> N;
+        (_) -> ?LAST
     end,
-    Ordered = lists:sort(fun({A, _}, {B, _}) -> A >= B end, [{Value(Row), Row} || Row <- Rows]),
+    Ordered = lists:reverse(lists:keysort(1, [{Value(Row), Row} || Row <- Rows])),
     [Row || {_, Row} <- lists:sublist(Ordered, Most)].
 
 groups(Sort, Share, Rows) ->
@@ -305,10 +306,10 @@ detail(ets, #{id := Table} = Row) ->
     end;
 detail(ports, #{id := Port} = Row) when is_port(Port) ->
     Owner = [Pid || {connected, Pid} <- [erlang:port_info(Port, connected)]],
-    owned(Owner, Row#{at => address(Port, Row)});
+    owned(Owner, Row#{at => address(Port)});
 detail(ports, #{id := Socket} = Row) ->
     try socket:info(Socket) of
-        #{owner := Owner} -> owned([Owner], Row#{at => address(Socket, Row)})
+        #{owner := Owner} -> owned([Owner], Row#{at => address(Socket)})
     catch
         error:_ -> Row
     end;
@@ -320,29 +321,24 @@ owned([Owner], Row) when is_pid(Owner) ->
 owned(_, Row) ->
     Row.
 
-address(Port, _Row) when is_port(Port) ->
+address(Port) when is_port(Port) ->
     case inet:peername(Port) of
-        {ok, {Address, Number}} when is_tuple(Address) -> address({Address, Number});
+        {ok, {Address, Number}} when is_tuple(Address) -> address(Address, Number);
         _ -> dyno_agent_census:pid(Port)
     end;
-address(Socket, _Row) ->
+address(Socket) ->
     case socket:peername(Socket) of
-        {ok, #{addr := Address, port := Number}} -> address({Address, Number});
+        {ok, #{addr := Address, port := Number}} -> address(Address, Number);
         _ -> ~""
     end.
 
-address({Address, Number}) ->
+address(Address, Number) ->
     iolist_to_binary([inet:ntoa(Address), $:, integer_to_binary(Number)]).
 
 %% Notes
 
 notes(mnesia, At, Before) ->
-    Counters =
-        try
-            maps:from_list(ets:tab2list(mnesia_stats))
-        catch
-            error:badarg -> #{}
-        end,
+    Counters = maps:from_list(dyno_agent_services:table(mnesia_stats)),
     Rates = rates(Counters, At, maps:get(mnesia_stats, Before, none)),
     Texts = [
         dyno_agent_census:text("~b ~ts", [round(Rate), Title])

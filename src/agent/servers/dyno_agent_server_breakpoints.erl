@@ -18,7 +18,7 @@
 %% are read only if a process is flagged, both measures at once, and seldom restarted: a window is
 %% the difference of two readings.
 
--export([open/0, is_set/1, close/1, flag/3, births/2, handlers/2, read/3, add/2]).
+-export([open/0, is_set/1, close/1, flag/4, births/2, handlers/2, read/3, add/2]).
 -export_type([t/0, rate/0, times/0]).
 
 -opaque t() :: #{
@@ -107,11 +107,11 @@ close(#{session := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "Starts or stops timing a process. 0.2 ms.".
--spec flag(pid(), boolean(), t()) -> ok.
-flag(Pid, How, #{session := Session}) ->
+-doc "Starts or stops timing a process by the flag `call`. 0.2 ms.".
+-spec flag([atom()], pid(), boolean(), t()) -> ok.
+flag(Flags, Pid, How, #{session := Session}) ->
     try
-        _ = trace:process(Session, Pid, How, [call]),
+        _ = trace:process(Session, Pid, How, Flags),
         ok
     catch
         error:badarg -> ok

@@ -17,7 +17,7 @@
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
 -export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2, seen_idle/2]).
 %% The instrument's
--export([under_way/1, hook_gone/1, hook_begins/1, first/1, blocks/1, ask_idle/3, see_idle/3]).
+-export([under_way/1, hook_begins/1, time/2, blocks/1, ask_idle/3, see_idle/3]).
 -export([read/2, histogram/1, lengths/1, index/1, bounds/1]).
 -export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
 
@@ -34,6 +34,7 @@
     | skipped
     | untimed
     | first
+    | gone
     | dirty
     | {events | demand, peer()}.
 
@@ -64,7 +65,6 @@
 
 -define(BEGUN, 1).
 -define(USED, 2).
--define(GONE, 3).
 %% The looks between two callbacks, and since when no callback ran.
 -define(IDLE, 50).
 -define(EMPTY, 51).
@@ -117,27 +117,20 @@ under_way(Counters) ->
 -spec hook_ends(t(), SinceBase :: pos_integer()) -> ok.
 hook_ends(Counters, SinceBase) ->
     ok = atomics:put(Counters, ?BEGUN, 0),
-    atomics:put(Counters, ?GONE, SinceBase).
-
--spec hook_gone(t() | none) -> none | SinceBase :: pos_integer().
-hook_gone(none) ->
-    none;
-hook_gone(Counters) ->
-    case atomics:get(Counters, ?GONE) of
-        0 -> none;
-        SinceBase -> SinceBase
-    end.
+    put(Counters, gone, SinceBase).
 
 -spec hook_begins(t()) -> ok.
 hook_begins(Counters) ->
     ok = atomics:put(Counters, ?BEGUN, 0),
     ok = put(Counters, first, 0),
-    atomics:put(Counters, ?GONE, 0).
+    put(Counters, gone, 0).
 
--doc "The hook's first message.".
--spec first(t()) -> none | SinceBase :: pos_integer().
-first(Counters) ->
-    case get(Counters, first) of
+-doc "When the hook got its first message, or ended.".
+-spec time(t() | none, first | gone) -> none | SinceBase :: pos_integer().
+time(none, _What) ->
+    none;
+time(Counters, What) ->
+    case get(Counters, What) of
         0 -> none;
         SinceBase -> SinceBase
     end.
@@ -224,6 +217,7 @@ number(buffered) -> 7;
 number(skipped) -> 48;
 number(untimed) -> 49;
 number(first) -> 55;
+number(gone) -> 3;
 number(dirty) -> 56;
 number({events, Peer}) -> 7 + Peer;
 number({demand, Peer}) -> 27 + Peer.

@@ -9,11 +9,11 @@
 %%
 %% A manager that changes too often for that is left alone from then on: its busy time is unknown.
 
--export([open/0, close/1, follow/2, tick/1, event/2, busy/3]).
+-export([new/1, follow/2, tick/1, event/2, busy/3]).
 -export_type([t/0, busy/0]).
 
 -opaque t() :: #{
-    session := trace:session(),
+    flag := fun((pid(), boolean()) -> ok),
     managers := #{pid() => left_alone | manager()}
 }.
 
@@ -31,30 +31,18 @@
 %% In a second: these take a manager and the instrument some milliseconds.
 -define(MOST_CHANGES, 10_000).
 
--spec open() -> t().
-open() -> #{session => trace:session_create(dyno_server_managers, self(), []), managers => #{}}.
-
--spec close(t()) -> ok.
-close(#{session := Session}) ->
-    _ = trace:session_destroy(Session),
-    ok.
+-doc "The function traces when a manager runs, or stops that.".
+-spec new(fun((pid(), boolean()) -> ok)) -> t().
+new(Flag) -> #{flag => Flag, managers => #{}}.
 
 -doc "Follows these managers, and no others.".
 -spec follow([pid()], t()) -> t().
-follow(Pids, #{managers := Before} = Managers) ->
-    _ = [ok = flag(Pid, false, Managers) || Pid := #{} <- maps:without(Pids, Before)],
+follow(Pids, #{managers := Before, flag := Flag} = Managers) ->
+    _ = [ok = Flag(Pid, false) || Pid := #{} <- maps:without(Pids, Before)],
     New = [Pid || Pid <- Pids, not is_map_key(Pid, Before)],
-    _ = [ok = flag(Pid, true, Managers) || Pid <- New],
+    _ = [ok = Flag(Pid, true) || Pid <- New],
     Began = #{Pid => began(doing(Pid)) || Pid <- New},
     Managers#{managers := maps:merge(maps:with(Pids, Before), Began)}.
-
-flag(Pid, How, #{session := Session}) ->
-    try
-        _ = trace:process(Session, Pid, How, [running, monotonic_timestamp]),
-        ok
-    catch
-        error:badarg -> ok
-    end.
 
 began(Doing) -> #{doing => Doing, busy_ns => 0, known_ns => 0, changes => 0}.
 
@@ -83,10 +71,10 @@ tick(#{managers := All} = Managers) ->
     Managers#{managers := maps:merge(All, Ticked)}.
 
 -spec event({trace_ts, pid(), in | out, mfa() | 0, integer()}, t()) -> t().
-event({trace_ts, Pid, How, MFA, At}, #{managers := All} = Managers) ->
+event({trace_ts, Pid, How, MFA, At}, #{managers := All, flag := Flag} = Managers) ->
     case All of
         #{Pid := #{changes := ?MOST_CHANGES}} ->
-            ok = flag(Pid, false, Managers),
+            ok = Flag(Pid, false),
             Managers#{managers := All#{Pid := left_alone}};
         #{Pid := #{changes := Changes} = One} ->
             Doing =

@@ -50,7 +50,7 @@ median(Times) -> lists:nth((length(Times) + 1) div 2, lists:sort(Times)).
 
 -spec flag_ns(dyno_agent_server_breakpoints:t()) -> non_neg_integer().
 flag_ns(Times) ->
-    added(fun(Pid) -> dyno_agent_server_breakpoints:flag(Pid, true, Times) end).
+    added(fun(Pid) -> dyno_agent_server_breakpoints:flag([call], Pid, true, Times) end).
 
 added(Measure) ->
     %% On a saturated node a message would otherwise wait for all other processes.

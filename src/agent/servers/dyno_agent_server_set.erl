@@ -376,7 +376,7 @@ adjust_hook(Pid, #{hook := Hook} = One, Level, Shared) ->
 
 %% The hook counts from its first message on, also if the answer of sys comes late.
 awaited(#{hook := Hook, since := Asked, from := From, counters := Counters} = One, Shared) ->
-    case dyno_agent_server_counters:first(Counters) of
+    case dyno_agent_server_counters:time(Counters, first) of
         none when Hook =:= asked ->
             case now_ns() - Asked > ?ANSWER_NS of
                 true -> dyno_agent_server_process:hook(busy, now_ns(), One);
@@ -406,7 +406,7 @@ ask(Pid, #{counters := Before} = One, Shared) ->
             _ -> Before
         end,
     Until =
-        case dyno_agent_server_counters:hook_gone(Before) of
+        case dyno_agent_server_counters:time(Before, gone) of
             none -> now_ns();
             Gone -> map_get(clock, Shared) + Gone
         end,
@@ -446,7 +446,7 @@ hooked_again(#{measured := All, shared := Shared} = Set) ->
         Pid
      || Pid := #{hook := hooked, silent := Silent, counters := Counters} = One <- All,
         not is_ended(One),
-        Silent orelse dyno_agent_server_counters:hook_gone(Counters) =/= none
+        Silent orelse dyno_agent_server_counters:time(Counters, gone) =/= none
     ],
     Again = maps:map(fun(Pid, One) -> ask(Pid, One, Shared) end, maps:with(Lost, All)),
     Set#{measured := maps:merge(All, Again)}.

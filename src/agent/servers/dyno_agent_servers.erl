@@ -272,15 +272,19 @@ init(#{servers := Selectors} = Config) ->
     ),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Limits = maps:merge(?EACH, maps:get(each, Config, #{})),
-    Flag = fun(Pid, How) -> dyno_agent_server_breakpoints:flag(Pid, How, Times) end,
+    Flag = fun(Flags) ->
+        fun(Pid, How) -> dyno_agent_server_breakpoints:flag(Flags, Pid, How, Times) end
+    end,
     State = #{
         config => Config,
         shared => Shared,
         heart => Heart,
-        set => dyno_agent_server_set:new(Selectors, maps:get(most, Config, ?MOST), Shared, Flag),
+        set => dyno_agent_server_set:new(
+            Selectors, maps:get(most, Config, ?MOST), Shared, Flag([call])
+        ),
         times => Zero,
         life => dyno_agent_server_life:open(),
-        managers => dyno_agent_server_managers:open(),
+        managers => dyno_agent_server_managers:new(Flag([running, monotonic_timestamp])),
         level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
         probes => Probes,
         each => #{
@@ -404,7 +408,6 @@ terminate(_Reason, #{shared := #{control := Control} = Shared, heart := Heart} =
     ok = atomics:put(Control, 1, -1),
     ok = dyno_agent_server_breakpoints:close(Times),
     ok = dyno_agent_server_life:close(Life),
-    ok = dyno_agent_server_managers:close(map_get(managers, State)),
     dyno_agent_server_names:unhook_all(Shared).
 
 %% Each second
