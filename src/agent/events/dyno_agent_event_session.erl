@@ -11,8 +11,7 @@ unwanted process, which costs two or three messages. No process is ever suspende
 `trace:delivered/2`, which is no barrier for a running process.
 """.
 
--export([open/3, close/1, new/1, names/1, follow/2, follow_tree/2, ignore/2]).
--export([is_traced/2]).
+-export([open/3, close/1, new/1, names/1, follow/2, ignore/2, is_traced/2]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -125,11 +124,6 @@ switch(Who, How, Flags, #{handle := Session}) ->
 
 flag(existing, How, Flags, Session) -> dyno_agent_flags:existing(Session, How, Flags);
 flag(Who, How, Flags, Session) -> trace:process(Session, Who, How, Flags).
-
--doc "Like `follow/2`, for the process and its later descendants.".
--spec follow_tree(pid() | existing, t()) -> boolean().
-follow_tree(Pid, #{flags := Flags} = Session) ->
-    follow(Pid, Session#{flags := [set_on_spawn | Flags]}).
 
 -doc "Stops the events of a process, except new names and labels.".
 -spec ignore(pid() | existing, t()) -> ok.

@@ -28,7 +28,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
 -behaviour(gen_server).
 
 -export([about/0, config/1]).
--export([start_link/1, restart/1, read/1, next/1, change/3]).
+-export([restart/1, read/1, next/1, change/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2, ask_stacks/2]).
 -export_type([config/0, level/0, window/0, server/0, callback/0, stage/0]).
 -export_type([running/0]).
@@ -216,10 +216,6 @@ about() -> #{names => [servers], parts => dyno_agent_server_parts}.
 -spec config(dyno_agent_instrument:options()) -> config() | off.
 config(#{servers := [_ | _] = Selectors, sink := Sink}) -> #{servers => Selectors, sink => Sink};
 config(_Options) -> off.
-
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) ->
-    dyno_agent_process:start_link(?MODULE, Config).
 
 -spec restart(pid()) -> ok.
 restart(Pid) ->

@@ -7,6 +7,7 @@
 %% dyno_agent_riarc_collector's effects.
 
 -export([start_link/0, traces/3, take_over/5, init/0]).
+-export([follow_tree/2]).
 
 -define(LATER_MS, 10).
 
@@ -80,7 +81,7 @@ message({settle, Process, Parent}, Session) ->
 message({take_over, Process, New, Former, Home}, Session) when Home =:= self() ->
     core({preempt, Process, New, Former}, Session);
 message({take_over, Process, New, Former, Home}, #session{handle = Handle} = Session) ->
-    case dyno_agent_event_session:follow_tree(Process, Handle) of
+    case follow_tree(Process, Handle) of
         true ->
             Helper = spawn(fun() -> mark(Process, New, Former, Home) end),
             core({arrive, Process, New, Helper}, Session);
@@ -136,3 +137,8 @@ effect({off, Process}, #session{handle = Handle}) ->
     ok = dyno_agent_event_session:ignore(Process, Handle),
     _ = monitor(process, Process),
     ok.
+
+-doc "Traces a process and its later descendants; false if it has ended.".
+-spec follow_tree(pid(), dyno_agent_event_session:t()) -> boolean().
+follow_tree(Process, #{flags := Flags} = Handle) ->
+    dyno_agent_event_session:follow(Process, Handle#{flags := [set_on_spawn | Flags]}).

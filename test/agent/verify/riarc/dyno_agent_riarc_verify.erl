@@ -85,7 +85,7 @@ by_name(Needs, Monitors) ->
 %% because their parents were traced.
 existing(Session, Not, Found) ->
     New = [Pid || Pid <- processes() -- Not, not dyno_agent_event_session:is_traced(Pid, Session)],
-    case [Pid || Pid <- New, dyno_agent_event_session:follow_tree(Pid, Session)] of
+    case [Pid || Pid <- New, dyno_agent_riarc_session:follow_tree(Pid, Session)] of
         [] -> Found;
         Traced -> existing(Session, Not, Traced ++ Found)
     end.
