@@ -9,7 +9,7 @@
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
 -export([start_link/2, ask/2, unlimited/0, newest/0, number/1, others/0]).
--export([within/2, each_beside/3, ending_with/1]).
+-export([within/2, each_beside/3, ending_with/1, kill/1]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
@@ -188,6 +188,20 @@ beside(Fun) ->
     {_, Ref} = spawn_opt(ending_with(Fun), Options),
     receive
         {'DOWN', Ref, process, _, {value, Result}} -> Result
+    end.
+
+-doc "Ends a linked process, and waits for its end.".
+-spec kill(pid()) -> ok.
+kill(Pid) ->
+    Ref = monitor(process, Pid),
+    true = unlink(Pid),
+    true = exit(Pid, kill),
+    receive
+        {'DOWN', Ref, process, Pid, _} -> ok
+    end,
+    receive
+        {'EXIT', Pid, _} -> ok
+    after 0 -> ok
     end.
 
 -doc "For a process that ends with the function's result: its reason is `{value, Result}`.".

@@ -123,17 +123,10 @@ replace(Router, Index, Shard) ->
     ask(Router, {shard, Index, Shard}).
 
 ask(Pid, What) ->
-    Ref = erlang:monitor(process, Pid, [{alias, reply_demonitor}]),
-    Pid ! {What, Ref, Ref},
-    receive
-        {Ref, ok} -> ok;
-        {'DOWN', Ref, process, Pid, _} -> late
-    after ?ANSWER_MS ->
-        true = demonitor(Ref, [flush]),
-        receive
-            {Ref, ok} -> ok
-        after 0 -> late
-        end
+    try
+        gen_server:call(Pid, What, ?ANSWER_MS)
+    catch
+        exit:_ -> late
     end.
 
 -doc "Waits until the tracer's shards have handled all earlier events.".
@@ -301,15 +294,15 @@ other({gap_all, TimeNs}, #shard{core = Core, session = Session} = State) ->
         dyno_agent_partition:pids(Core)
     ),
     effects(dyno_agent_partition:gap_all(TimeNs, Core), State#shard{since = TimeNs});
-other({{attach, Processes}, From, Ref}, State) ->
+other({'$gen_call', From, {attach, Processes}}, State) ->
     Attach = fun(Process, #shard{core = Core} = Acc) ->
         effects(dyno_agent_partition:attach(Process, Core), Acc)
     end,
     New = lists:foldl(Attach, State, Processes),
-    From ! {Ref, ok},
+    ok = gen_server:reply(From, ok),
     New;
-other({{session, Session}, From, Ref}, State) ->
-    From ! {Ref, ok},
+other({'$gen_call', From, {session, Session}}, State) ->
+    ok = gen_server:reply(From, ok),
     State#shard{session = Session};
 other({drain, Alias, Index}, #shard{core = Core} = State) ->
     Settled = effects(dyno_agent_partition:settle(Core), State),
@@ -355,14 +348,14 @@ route(Message, #router{size = Size, flow = Flow} = State) when element(1, Messag
             ok = counters:add(State#router.sent, Index, 1),
             State
     end;
-route({{session, Session}, From, Ref}, State) ->
-    From ! {Ref, ok},
+route({'$gen_call', From, {session, Session}}, State) ->
+    ok = gen_server:reply(From, ok),
     State#router{session = Session};
-route({{shard, Index, Pid}, From, Ref}, #router{shards = Shards, sent = Sent} = State) ->
+route({'$gen_call', From, {shard, Index, Pid}}, #router{shards = Shards, sent = Sent} = State) ->
     %% Events sent to the previous shard are lost.
     Done = dyno_agent_verdicts:events(Index, State#router.verdicts),
     ok = counters:put(Sent, Index, Done),
-    From ! {Ref, ok},
+    ok = gen_server:reply(From, ok),
     State#router{shards = setelement(Index, Shards, Pid)};
 route({drain, Alias, _}, #router{shards = Shards} = State) ->
     %% The drain follows all events, in each shard too.

@@ -17,8 +17,7 @@
 %% Another process asks those in a long callback whether they are in a dirty scheduler: there the
 %% runtime counts a wait for the system as running. Only this process waits for their answers.
 
--export([start/1, stop/1, beats/1, looks/2, asks/1]).
--export([took_ns/1]).
+-export([start/1, took_ns/1, beats/1, looks/2, asks/1]).
 
 %% Numbers in `control` of the hooks.
 -define(TOOK, 3).
@@ -40,15 +39,6 @@
 start(Shared) ->
     ok = prolong(Shared),
     spawn_link(?MODULE, beats, [Shared]).
-
--spec stop(pid()) -> ok.
-stop(Heart) ->
-    Ref = monitor(process, Heart),
-    true = unlink(Heart),
-    true = exit(Heart, kill),
-    receive
-        {'DOWN', Ref, process, Heart, _} -> ok
-    end.
 
 -spec took_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).

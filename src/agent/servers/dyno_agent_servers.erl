@@ -400,7 +400,7 @@ handle_info(_Other, State) ->
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{shared := #{control := Control} = Shared, heart := Heart} = State) ->
     #{times := Times, life := Life} = State,
-    ok = dyno_agent_server_heart:stop(Heart),
+    ok = dyno_agent_process:kill(Heart),
     ok = atomics:put(Control, 1, -1),
     ok = dyno_agent_server_breakpoints:close(Times),
     ok = dyno_agent_server_life:close(Life),

@@ -270,21 +270,7 @@ parts(#{tracer := Tracer, limit := Limit, shards := Shards}) ->
 
 ended(#{session := Session} = State) ->
     ok = dyno_agent_event_session:close(Session),
-    lists:foreach(
-        fun(Pid) ->
-            Ref = monitor(process, Pid),
-            true = unlink(Pid),
-            true = exit(Pid, kill),
-            receive
-                {'DOWN', Ref, process, Pid, _} -> ok
-            end,
-            receive
-                {'EXIT', Pid, _} -> ok
-            after 0 -> ok
-            end
-        end,
-        parts(State)
-    ),
+    lists:foreach(fun dyno_agent_process:kill/1, parts(State)),
     State.
 
 %% The monitors' states and the backlog take at most twice the memory limit.
