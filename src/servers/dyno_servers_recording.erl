@@ -113,8 +113,8 @@ column(Column, _Sort) ->
     Column.
 
 bound(Role, Of, Kind, Cell) ->
-    {Suffix, Title} = map_get(Role, #{low => {"_low", ~"At least"}, high => {"_high", ~"At most"}}),
-    {<<Of/binary, (list_to_binary(Suffix))/binary>>, Title, Kind, {Role, Of}, Cell}.
+    Title = map_get(Role, #{low => ~"At least", high => ~"At most"}),
+    {<<Of/binary, $_, (atom_to_binary(Role))/binary>>, Title, Kind, {Role, Of}, Cell}.
 
 %% Kept if none is known, since bounds are.
 waited(Name, Title, Key, Properties) ->

@@ -140,14 +140,12 @@ later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
         fun
             (Key, A, B) when Key =:= cost; Key =:= schedulers_busy ->
                 (A * BeforeNs + B * Ns) / (BeforeNs + Ns);
-            (rate, A, B) ->
+            (Key, A, B) when Key =:= rate; Key =:= unseen ->
                 maps:merge_with(fun(_, X, Y) -> X + Y end, A, B);
             (duration_ns, A, B) ->
                 A + B;
             (unselected, A, B) ->
                 max(A, B);
-            (unseen, A, B) ->
-                maps:merge_with(fun(_, X, Y) -> X + Y end, A, B);
             (start_ns, Earlier, _) ->
                 Earlier;
             (stepped_down, Earlier, none) ->

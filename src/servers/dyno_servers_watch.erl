@@ -43,10 +43,10 @@ callbacks and of messages before them. Of all servers, or of a name and a node.
 
 -define(BELOW, 0.8).
 -define(WATCHED, #{
-    queue => {~"the message queue", ~"count"},
-    busy => {~"the load", ~"ratio"},
-    p99 => {~"the time of callbacks", ~"ns"},
-    delay => {~"the waiting of messages", ~"ns"}
+    queue => {~"the message queue", count},
+    busy => {~"the load", ratio},
+    p99 => {~"the time of callbacks", ns},
+    delay => {~"the waiting of messages", ns}
 }).
 
 -doc "Whether a term is a valid watch.".
@@ -75,19 +75,15 @@ read(Text) ->
     end.
 
 known() ->
-    Columns = [
-        {atom_to_binary(Of), Title, kind(Unit), Of}
-     || Of := {Title, Unit} <- ?WATCHED
-    ],
+    Columns = [{atom_to_binary(Of), Title, Unit, Of} || Of := {Title, Unit} <- ?WATCHED],
     Server = {~"server", ~"Server", string, key, server},
     #{
-        metrics => [#{name => atom_to_binary(Of), unit => Unit} || Of := {_, Unit} <- ?WATCHED],
+        metrics => [
+            #{name => atom_to_binary(Of), unit => atom_to_binary(Unit)}
+         || Of := {_, Unit} <- ?WATCHED
+        ],
         tables => [#{name => ~"servers", title => ~"Servers", columns => [Server | Columns]}]
     }.
-
-kind(~"count") -> count;
-kind(~"ratio") -> ratio;
-kind(~"ns") -> ns.
 
 -doc "No alarm is set.".
 -spec new([watch()]) -> state().
@@ -171,7 +167,7 @@ text({_, Of, Node, Process}, Name, Format, Arguments) ->
 
 shown(Value, Of) ->
     {_, Unit} = map_get(Of, ?WATCHED),
-    dyno_unit:format(Value, Unit).
+    dyno_unit:format(Value, atom_to_binary(Unit)).
 
 -doc "Reports to the log and alarm_handler.".
 -spec tell(event()) -> ok.

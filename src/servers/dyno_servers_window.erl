@@ -219,17 +219,11 @@ add(duration_ns, process, A, B) ->
     max(A, B);
 add(processes, later, A, B) ->
     max(A, B);
-add(alive, later, _A, B) ->
-    B;
-add(asked_ns, later, _A, B) ->
+add(Key, later, _A, B) when Key =:= alive; Key =:= asked_ns; Key =:= queue_now; Key =:= running ->
     B;
 add(asked_ns, process, A, B) when is_number(A), is_number(B) -> max(A, B);
-add(queue_now, later, _A, B) ->
-    B;
 add(running, process, A, B) ->
     longest(A, B);
-add(running, later, _A, B) ->
-    B;
 add(stage, _How, A, none) ->
     A;
 add(stage, _How, none, B) ->
@@ -281,7 +275,6 @@ fewer(Lows) -> by_twos(Lows).
 by_twos([A, B | Lows]) -> [min(A, B) | by_twos(Lows)];
 by_twos(Last) -> Last.
 
-longest(none, B) -> B;
 longest(#{ns := A} = Running, #{ns := B}) when A >= B -> Running;
 longest(Running, none) -> Running;
 longest(_, Running) -> Running.

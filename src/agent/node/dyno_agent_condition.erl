@@ -26,6 +26,8 @@ A helper with a time limit reads `/proc`, because dirty I/O schedulers may be st
 
 -doc "The part of a look from two readings; without an earlier one there are no differences.".
 -spec between(reading() | none, reading()) -> #{atom() => term()}.
+between(none, Now) ->
+    between(maps:without([os, threads, machine, transactions], Now), Now);
 between(Before, Now) ->
     #{
         interval_ms => interval(Before, Now),
@@ -70,11 +72,8 @@ read(Threads) ->
         names => names()
     }.
 
-interval(none, _Now) -> 0;
 interval(#{time_ms := A}, #{time_ms := B}) -> B - A.
 
-values(none, #{vm := Vm}) ->
-    dyno_agent_vm:difference(Vm, Vm);
 values(#{vm := Vm0, gc := {_, Words0, _}} = Before, #{vm := Vm1, gc := {_, Words1, _}} = Now) ->
     Os =
         case {Before, Now} of
@@ -82,14 +81,13 @@ values(#{vm := Vm0, gc := {_, Words0, _}} = Before, #{vm := Vm1, gc := {_, Words
             _ -> #{}
         end,
     Bytes = (Words1 - Words0) * erlang:system_info(wordsize),
-    Ms = max(1, interval(Before, Now)),
-    maps:merge(Os, (dyno_agent_vm:difference(Vm0, Vm1))#{~"reclaimed" => 1000 * Bytes / Ms}).
+    Reclaimed = [1000 * Bytes / Ms || Ms <- [interval(Before, Now)], Ms > 0],
+    Vm = maps:merge(dyno_agent_vm:difference(Vm0, Vm1), #{~"reclaimed" => N || N <- Reclaimed}),
+    maps:merge(Os, Vm).
 
 threads(#{threads := A}, #{threads := B}) -> dyno_agent_threads:between(A, B);
 threads(_, _) -> #{}.
 
-difference(_Key, none, _Now) ->
-    #{};
 difference(Key, Before, Now) ->
     A = maps:get(Key, Before, #{}),
     #{
@@ -196,8 +194,6 @@ names() ->
             #{}
     end.
 
-replaced(none, _Now) ->
-    [];
 replaced(#{names := Before}, #{names := Now}) ->
     [
         dyno_agent_name:module(Name)
@@ -223,8 +219,6 @@ supervised(Seen) ->
         )
     ).
 
-children(none, _Now) ->
-    [];
 children(#{children := Before}, #{children := Now}) ->
     [
         #{
@@ -319,11 +313,8 @@ newest_atoms() ->
         error:badarg -> []
     end.
 
-code_server(none, _Now) -> 0;
 code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
 
-spawned(none, _Now) ->
-    0;
 %% The numbers of processes that live are skipped.
 spawned(#{newest := A}, #{newest := B}) ->
     Used = erlang:system_info(process_count) / erlang:system_info(process_limit),
