@@ -143,12 +143,15 @@ slices(Place, Own, With, Acc) ->
 looked(Pids, {Seen, Every}, Acc) ->
     Answers = asked(fun(Pid) -> one(Pid, Every) end, Pids),
     New = [Pid || {Pid, true, _} <- Answers, not is_map_key(Pid, Seen)],
-    Changed = [Pid || {Pid, IsSampled, Of} <- Answers, has_worked(IsSampled, Of, known(Pid, Seen))],
+    Changed = [
+        Pid
+     || {Pid, IsSampled, Of} <- Answers, has_worked(IsSampled, Of, maps:get(Pid, Seen, none))
+    ],
     Starts = maps:from_list(asked(fun(Pid) -> [{Pid, start_and_heap(Pid)}] end, New)),
     Heaps = maps:from_list(asked(fun heap/1, Changed)),
     lists:foldl(
         fun({Pid, IsSampled, Of}, A) ->
-            Known = known(Pid, Seen),
+            Known = maps:get(Pid, Seen, none),
             {Start, Words} =
                 case {Starts, Heaps, Known} of
                     {#{Pid := {_, _} = Both}, _, _} -> Both;
@@ -161,12 +164,6 @@ looked(Pids, {Seen, Every}, Acc) ->
         Acc,
         Answers
     ).
-
-known(Pid, Seen) ->
-    case Seen of
-        #{Pid := Of} -> Of;
-        #{} -> none
-    end.
 
 %% An answer to a look takes a process some reductions, too.
 has_worked(_IsSampled, {_, Reductions, _}, {_, Before, _}) -> Reductions - Before > ?LOOKED_AT;
@@ -227,16 +224,14 @@ add({Pid, IsSampled, {Queue, Reductions, Status}, Words}, Known, Start, Acc) ->
 
 in_group(Name, Known, Process, Reductions, #{seen := Now, groups := Groups} = Acc) ->
     #{pid := Pid, queue := Queue, reductions := Since, heap := Words} = Process,
-    Worked =
-        case Since of
-            unknown -> 0;
-            _ -> Since
-        end,
-    {Count, Started, Queued, Work, Newest} = maps:get(Name, Groups, {0, 0, 0, 0, none}),
+    None = #{group => Name, count => 0, started => 0, queue => 0, reductions => 0, newest => none},
+    #{count := Count, queue := Queued} = Before = maps:get(Name, Groups, None),
+    #{started := Started, reductions := Worked} = Before,
+    Counted = Before#{count := Count + 1, queue := Queued + Queue},
     Group =
         case Known of
-            none -> {Count + 1, Started + 1, Queued + Queue, Work, Pid};
-            _ -> {Count + 1, Started, Queued + Queue, Work + Worked, Newest}
+            none -> Counted#{started := Started + 1, newest := Pid};
+            _ -> Counted#{reductions := Worked + Since}
         end,
     Acc#{seen := Now#{Pid => {Name, Reductions, Words}}, groups := Groups#{Name => Group}}.
 
@@ -273,28 +268,9 @@ spread(Items, Most) ->
     end.
 
 groups(Groups, Seen, Now) ->
-    Ended = maps:fold(
-        fun(Pid, {Name, _, _}, Acc) ->
-            case is_map_key(Pid, Now) of
-                true -> Acc;
-                false -> Acc#{Name => maps:get(Name, Acc, 0) + 1}
-            end
-        end,
-        #{},
-        Seen
-    ),
-    All = [
-        #{
-            group => Name,
-            count => Count,
-            started => Started,
-            ended => maps:get(Name, Ended, 0),
-            queue => Queue,
-            reductions => Reductions,
-            newest => Newest
-        }
-     || Name := {Count, Started, Queue, Reductions, Newest} <- Groups
-    ],
+    Gone = [Name || Pid := {Name, _, _} <- Seen, not is_map_key(Pid, Now)],
+    Ended = maps:groups_from_list(fun(Name) -> Name end, Gone),
+    All = [Group#{ended => length(maps:get(Name, Ended, []))} || Name := Group <- Groups],
     Sorted = lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All),
     lists:sublist(Sorted, ?MOST_GROUPS).
 
@@ -342,10 +318,7 @@ paused_us() ->
 -doc "The group that a process had.".
 -spec known_group(pid(), seen()) -> binary().
 known_group(Pid, Seen) ->
-    case Seen of
-        #{Pid := {Group, _, _}} -> Group;
-        #{} -> ~""
-    end.
+    element(1, maps:get(Pid, Seen, {~""})).
 
 -doc "The processes whose group starts with this text.".
 -spec of_group(binary(), seen()) -> [pid()].

@@ -422,32 +422,22 @@ is_machinery(Module) ->
     lists:member(Module, [gen, gen_server, gen_statem, gen_event, proc_lib, erlang, timer, lists]).
 
 groups(Sort, Share, Rows) ->
-    Sums = lists:foldl(fun add/2, #{}, Rows),
     Scale = fun(N) -> round(N / max(1.0e-9, Share)) end,
     Groups = [
         #{
             group => Name,
-            count => Scale(Count),
-            reductions => Scale(Reductions),
-            queue => Scale(Queue),
-            growth => Scale(Growth),
-            memory => memory_of(Memory, Known, Scale(Count))
+            count => Scale(length(Of)),
+            reductions => Scale(lists:sum(known(reductions, Of))),
+            queue => Scale(lists:sum(known(queue, Of))),
+            growth => Scale(lists:sum(known(growth, Of))),
+            memory => memory_of(known(memory, Of), Scale(length(Of)))
         }
-     || Name := {Count, Reductions, Queue, Growth, Memory, Known} <- Sums
+     || Name := Of <- maps:groups_from_list(fun(#{group := Name}) -> Name end, Rows)
     ],
     ranked(Sort, ?MOST_GROUPS, Groups).
 
-add(#{group := Name, queue := Queue} = Row, Sums) ->
-    {Count, R, Q, G, M, K} = maps:get(Name, Sums, {0, 0, 0, 0, 0, 0}),
-    Of = fun(Key) ->
-        case Row of
-            #{Key := N} when is_integer(N) -> {N, 1};
-            #{} -> {0, 0}
-        end
-    end,
-    {{Reductions, _}, {Growth, _}, {Memory, Known}} = {Of(reductions), Of(growth), Of(memory)},
-    Sums#{Name => {Count + 1, R + Reductions, Q + Queue, G + Growth, M + Memory, K + Known}}.
+known(Key, Rows) -> [N || #{Key := N} <- Rows, is_integer(N)].
 
 %% The known ones stand for all of the group.
-memory_of(_Memory, 0, _Count) -> unknown;
-memory_of(Memory, Known, Count) -> round(Memory * Count / Known).
+memory_of([], _Count) -> unknown;
+memory_of(Known, Count) -> round(lists:sum(Known) * Count / length(Known)).

@@ -134,37 +134,29 @@ ranked(Key, Most, Rows) ->
     [Row || {_, Row} <- lists:sublist(Ordered, Most)].
 
 groups(Sort, Share, Rows) ->
-    Sums = lists:foldl(
-        fun(#{group := Name} = Row, Groups) ->
-            Groups#{Name => added(maps:get(Name, Groups, #{count => 0}), Row)}
-        end,
-        #{},
-        Rows
-    ),
     Scale = fun
-        (_, N) when is_number(N) -> round(N / max(1.0e-9, Share));
-        (_, unknown) -> unknown
+        (N) when is_number(N) -> round(N / max(1.0e-9, Share));
+        (unknown) -> unknown
     end,
     ranked(Sort, ?MOST_GROUPS, [
-        (maps:map(Scale, Sum))#{name => Name, group => Name}
-     || Name := Sum <- Sums
+        Sums#{name => Name, group => Name, count => Scale(length(Of))}
+     || Name := [First | _] = Of <- maps:groups_from_list(fun(#{group := G}) -> G end, Rows),
+        Sums <- [
+            #{
+                Key => Scale(sum(Key, Of))
+             || Key := Value <- maps:without([id, name], First),
+                is_number(Value) orelse Value =:= unknown
+            }
+        ]
     ]).
 
 %% A sum that lacks a term is unknown.
-added(#{count := Count} = Sum, Row) ->
-    maps:fold(
-        fun
-            (Key, Value, Acc) when is_number(Value); Value =:= unknown, Key =/= name ->
-                Acc#{Key => plus(Value, maps:get(Key, Sum, 0))};
-            (_, _, Acc) ->
-                Acc
-        end,
-        Sum#{count := Count + 1},
-        maps:remove(id, Row)
-    ).
-
-plus(A, B) when is_number(A), is_number(B) -> A + B;
-plus(_, _) -> unknown.
+sum(Key, Rows) ->
+    Values = [Value || #{Key := Value} <- Rows],
+    case lists:all(fun is_number/1, Values) of
+        true -> lists:sum(Values);
+        false -> unknown
+    end.
 
 %% Items
 
