@@ -63,8 +63,7 @@ read({Name, {M, F, A}, Operator, Value} = Source) when is_atom(M), is_atom(F), i
 read(Source) when is_list(Source); is_binary(Source) ->
     maybe
         {ok, Text} ?= dyno_option:text(Source),
-        {ok, Invariant} ?= parse(Text),
-        {ok, Invariant}
+        {ok, _} ?= parse(Text)
     else
         _ -> {error, {bad_invariant, Source}}
     end;

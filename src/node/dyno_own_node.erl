@@ -208,20 +208,17 @@ a number of its own.
     #{name := string(), longnames := boolean(), args := [string()], host => string()}.
 peer(Base, Where) ->
     [Own, Host] = string:split(atom_to_list(node()), "@"),
-    Number = number(Own, Where),
+    Name = peer_name([Base, $-, number(Own, Where)]),
     IsLong = net_kernel:longnames() =:= true,
-    Options = #{longnames => IsLong, args => []},
+    Options = #{name => Name, longnames => IsLong, args => []},
     case {Where, application:get_env(kernel, inet_dist_use_interface)} of
         {elsewhere, _} ->
-            Options#{name => peer_name([Base, $-, Number])};
+            Options;
         {here, {ok, {127, _, _, _}}} ->
-            Options#{
-                name => peer_name([Base, $-, Number]),
-                host => local_host(IsLong),
-                args := ["-kernel", "inet_dist_use_interface", "{127,0,0,1}"]
-            };
+            Arguments = ["-kernel", "inet_dist_use_interface", "{127,0,0,1}"],
+            Options#{host => local_host(IsLong), args := Arguments};
         {here, _} ->
-            Options#{name => peer_name([Base, $-, Number]), host => Host}
+            Options#{host => Host}
     end.
 
 %% 7 for dyno7, a large number for other names. Another machine may have a dyno7 too.

@@ -128,17 +128,18 @@ try register(Name, self()) of
         end,
         %% The next one waits below, so that the other name is free.
         Rename = fun() -> unregister(Name) andalso register(Leaving, self()) end,
-        Leave = fun(Modules) ->
+        Depart = fun(Modules, IsWorthIt, EndMs) ->
             Began = CpuMs(),
             Inside = IsInside(),
-            Left = case Modules =:= [] orelse (not Inside andalso IsCheap(Modules)) of
+            Left = case Modules =:= [] orelse (not Inside andalso IsWorthIt(Modules)) of
                 true ->
                     process_flag(priority, normal),
-                    Remove(Modules, NowMs() + RemovalMs);
+                    Remove(Modules, EndMs);
                 false -> Modules
             end,
             #{modules => Left, cpu_ms => Spent(Began), inside => Inside}
         end,
+        Leave = fun(Modules) -> Depart(Modules, IsCheap, NowMs() + RemovalMs) end,
         Ended = fun
             (none) -> ok;
             ({Guard, GuardRef}) ->
@@ -179,14 +180,7 @@ try register(Name, self()) of
                     Ended(Guard),
                     Caller ! {Ref, Leave(Modules)};
                 {Ref, remove} ->
-                    process_flag(priority, normal),
-                    Began = CpuMs(),
-                    Inside = IsInside(),
-                    Left = case Inside of
-                        true -> Modules;
-                        false -> Remove(Modules, infinity)
-                    end,
-                    Caller ! {Ref, #{modules => Left, cpu_ms => Spent(Began), inside => Inside}};
+                    Caller ! {Ref, Depart(Modules, fun(_) -> true end, infinity)};
                 {'DOWN', CallerRef, process, Caller, _} ->
                     Rename(),
                     Ended(Guard),

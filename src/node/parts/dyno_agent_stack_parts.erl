@@ -197,12 +197,9 @@ waiting(#{waiting := []}) ->
     none;
 waiting(#{waiting := Stacks}) ->
     Base = maps:from_keys(dyno_agent_patterns:base(), true),
-    Calls = lists:foldl(
-        fun({How, Group, Stack, {Mean, _, _, Bounds}}, Acc) ->
-            Key = {Group, lists:last(Stack), caller(Stack, How, Base)},
-            Acc#{Key => [{Mean, Bounds} | maps:get(Key, Acc, [])]}
-        end,
-        #{},
+    Calls = maps:groups_from_list(
+        fun({How, Group, Stack, _}) -> {Group, lists:last(Stack), caller(Stack, How, Base)} end,
+        fun({_, _, _, {Mean, _, _, Bounds}}) -> {Mean, Bounds} end,
         Stacks
     ),
     {Most, _} = most(?MOST_WAITING, 2, [{Key, together(Of)} || Key := Of <- Calls]),
