@@ -76,7 +76,6 @@ common(A, B) ->
      || {S1, E1} <- A, {S2, E2} <- B, min(E1, E2) > max(S1, S2)
     ].
 
--doc false.
 -spec loop(pid(), [{Start :: integer(), End :: integer()}]) -> no_return().
 loop(Parent, Stalls) ->
     Before = erlang:monotonic_time(millisecond),
