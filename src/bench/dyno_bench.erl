@@ -53,24 +53,8 @@ Measures and compares codes: which is faster, by how much, and how certain is th
 -type reason() ::
     no_codes | {too_many, pos_integer(), pos_integer()} | {crashed, term()}.
 
--define(OPTIONS, [
-    concurrency,
-    budget_ms,
-    threshold,
-    timeout_ms,
-    mode,
-    code_paths,
-    metric,
-    extras,
-    heap,
-    inputs,
-    node,
-    cookie,
-    isolated,
-    revisions,
-    progress,
-    seed
-]).
+%% Besides those that dyno_bench_engine checks.
+-define(OPTIONS, [code_paths, cookie, inputs, isolated, mode, node, progress, revisions, seed]).
 -define(LEVEL, (dyno_stats_interval:level())).
 -define(TIMEOUT_MS, 30_000).
 %% Starting a VM takes longer than measuring in it.
@@ -88,7 +72,7 @@ run([], _Options) ->
 run(Codes, Options) ->
     maybe
         ok ?= not_too_many(length(Codes), dyno_bench_slots:most_codes()),
-        ok ?= dyno_option:known(?OPTIONS, Options),
+        ok ?= dyno_option:check(dyno_bench_engine:checks(), ?OPTIONS, Options),
         run_codes(Codes, Options)
     end.
 
@@ -167,7 +151,7 @@ cases.
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run_file(Path, Options) ->
     maybe
-        ok ?= dyno_option:known(?OPTIONS, Options),
+        ok ?= dyno_option:check(dyno_bench_engine:checks(), ?OPTIONS, Options),
         file(Path, Options)
     end.
 
@@ -260,10 +244,7 @@ checked(Count, Options) ->
     Merged = maps:merge(
         Defaults, maps:without([code_paths, inputs, mode, node, cookie, file_modules], Options)
     ),
-    maybe
-        ok ?= dyno_option:check(dyno_bench_engine:checks(), Merged),
-        isolated(Merged#{level => ?LEVEL}, Options)
-    end.
+    isolated(Merged#{level => ?LEVEL}, Options).
 
 %% Without a given time, codes get a verdict however long that takes, if they remain as fast as they
 %% first seemed.

@@ -2,21 +2,19 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_against).
--moduledoc """
-`dyno test --against REV`: runs a suite with the code of two revisions in turn, and compares them by
-pairs of runs.
-
-Two recordings made minutes apart differ by the machine's drift, too. The two runs of a pair follow
-each other, in an order that changes from pair to pair. Each run is a test of its own in the
-revision's folder; afterwards this node forgets the revision's code.
-""".
+-moduledoc false.
+%% `dyno test --against REV`: runs a suite with the code of two revisions in turn, and compares them
+%% by pairs of runs.
+%%
+%% Two recordings made minutes apart differ by the machine's drift, too. The two runs of a pair
+%% follow each other, in an order that changes from pair to pair. Each run is a test of its own in
+%% the revision's folder; afterwards this node forgets the revision's code.
 
 -export([options/0, check/1, run/3]).
 
 -define(PAIRS, 5).
 -define(SEEDS, 1_000_000_000).
 
--doc "The options.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     [
@@ -28,7 +26,6 @@ options() ->
             "files)"}
     ].
 
--doc "Refuses options that contradict `--against`.".
 -spec check(dyno_cli_command:values()) -> ok | {error, dyno_error:error()}.
 check(#{build := _} = Values) when not is_map_key(against, Values) ->
     dyno_cli_command:contradiction(

@@ -2,17 +2,16 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_baseline).
--moduledoc """
-`--baseline` and `--fail-if`: checks for regressions against an earlier recording.
-
-Without conditions, a test fails if slower by more than 10 %: response times and throughput of every
-size, by the interval over the repetitions.
-
-A benchmark that meets a condition is measured once more, because two runs differ by chance; it
-fails only on metrics that meet the condition both times. Without a baseline, `--fail-if` compares
-the revisions of `--rev` or several `--erl` or `--erl-flags` with the first of them. Each is
-measured in many VMs: once is enough.
-""".
+-moduledoc false.
+%% `--baseline` and `--fail-if`: checks for regressions against an earlier recording.
+%%
+%% Without conditions, a test fails if slower by more than 10 %: response times and throughput of
+%% every size, by the interval over the repetitions.
+%%
+%% A benchmark that meets a condition is measured once more, because two runs differ by chance; it
+%% fails only on metrics that meet the condition both times. Without a baseline, `--fail-if`
+%% compares the revisions of `--rev` or several `--erl` or `--erl-flags` with the first of them.
+%% Each is measured in many VMs: once is enough.
 
 -export([options/2, read/2, checked/2, judge/3, against/3, format_error/1]).
 -export_type([command/0, gate/0, reason/0]).
@@ -42,7 +41,6 @@ measured in many VMs: once is enough.
 %% Five repetitions on a quiet machine can detect it.
 -define(NO_WORSE, ~"slower > 10%").
 
--doc "The options, with these help texts.".
 -spec options(Baseline :: string(), FailIf :: string()) -> [dyno_cli_option:row()].
 options(Baseline, FailIf) ->
     [
@@ -54,7 +52,6 @@ options(Baseline, FailIf) ->
 condition(Text) ->
     dyno_error:tagged(dyno_threshold, dyno_compare_gate:parse(Text)).
 
--doc "Reads the baseline, before the measurement.".
 -spec read(command(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
 read(Command, #{baseline := Path} = Values) ->
     maybe

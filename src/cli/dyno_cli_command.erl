@@ -85,7 +85,6 @@ examples(#{examples := Text}) ->
     {Given, Meant} = lists:partition(fun(Line) -> hd(binary_to_list(Line)) =/= $\s end, Lines),
     lists:zip(Given, [string:trim(Meaning) || Meaning <- Meant]).
 
--doc "The sentence.".
 -spec format_error({contradiction, unicode:chardata()}) -> unicode:chardata().
 format_error({contradiction, Sentence}) ->
     Sentence.

@@ -2,19 +2,16 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_completion).
--moduledoc """
-`dyno completion SHELL`: a script that completes dyno's commands, options and values in bash, zsh or
-fish, made from the data of the help. Pure.
-""".
+-moduledoc false.
+%% `dyno completion SHELL`: a script that completes dyno's commands, options and values in bash, zsh
+%% or fish, made from the data of the help. Pure.
 
 -export([script/1, shells/0]).
 
--doc "The supported shells.".
 -spec shells() -> [string(), ...].
 shells() ->
     ["bash", "zsh", "fish"].
 
--doc "The script to load when a shell starts.".
 -spec script(string()) -> {ok, iolist()} | error.
 script("bash") -> {ok, bash()};
 script("zsh") -> {ok, zsh()};

@@ -2,24 +2,21 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_nodes).
--moduledoc """
-The nodes of a command and the way to connect, the same for every command with NODE.
-
-`shop@host` is a node; `shop` alone is the node of that name on this machine, with a short or long
-name. The cookie is from `--cookie`, `DYNO_COOKIE` or the user's file `.erlang.cookie`, in this
-order.
-""".
+-moduledoc false.
+%% The nodes of a command and the way to connect, the same for every command with NODE.
+%%
+%% `shop@host` is a node; `shop` alone is the node of that name on this machine, with a short or
+%% long name. The cookie is from `--cookie`, `DYNO_COOKIE` or the user's file `.erlang.cookie`, in
+%% this order.
 
 -export([options/0, rows/0, cookie/0, connection/1, name/1, names/1, is_node/1, format_error/1]).
 %% Processes
 -export([processes/3, read/2]).
 
--doc "The options under the heading of nodes.".
 -spec options() -> {Title :: string(), [dyno_cli_option:row()]}.
 options() ->
     {"Nodes", rows()}.
 
--doc "The options without a heading.".
 -spec rows() -> [dyno_cli_option:row()].
 rows() ->
     [
@@ -28,7 +25,6 @@ rows() ->
         cookie()
     ].
 
--doc "The cookie for connecting.".
 -spec cookie() -> dyno_cli_option:row().
 cookie() ->
     {"--cookie COOKIE",
@@ -51,7 +47,6 @@ format_error(cookie) ->
 connection(Values) ->
     maps:with([name, cookie], Values).
 
--doc "The node named by a text, for options.".
 -spec name(binary()) -> {ok, node()} | error.
 name(Text) ->
     case binary:split(Text, ~"@", [global]) of

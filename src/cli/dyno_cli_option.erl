@@ -239,7 +239,6 @@ code_paths() ->
         "there already",
     {"--pa FOLDER", Help, {many, folder}, code_paths}.
 
--doc "A sentence with the accepted values.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({in_option, Option, Error}) ->
     [Option, ": ", dyno_error:format(Error)];

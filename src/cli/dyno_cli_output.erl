@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_output).
--moduledoc "Writes a recording to standard output and files.".
+-moduledoc false.
+%% Writes a recording to standard output and files.
 
 -export([options/2, view/0, path/1, deliver/2, deliver/4]).
 -export_type([output/0]).
@@ -37,7 +38,6 @@ output(Path) ->
         {ok, {Format, Path}}
     end.
 
--doc "The path of a file that can be written.".
 -spec path(binary()) -> {ok, binary()} | {error, dyno_error:error()}.
 path(Path) ->
     maybe

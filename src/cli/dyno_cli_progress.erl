@@ -2,10 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_progress).
--moduledoc """
-The progress line: redrawn in place on a terminal; elsewhere, as in CI, a line every ten seconds,
-with `-v` a line a phase.
-""".
+-moduledoc false.
+%% The progress line: redrawn in place on a terminal; elsewhere, as in CI, a line every ten seconds,
+%% with `-v` a line a phase.
 
 -export([new/1, show/2, clear/1, line/2]).
 
@@ -47,14 +46,12 @@ The progress of a run. `text` describes it; the phase `warning` is a warning wit
 %% Shows progress without filling a log.
 -define(SELDOM_MS, 10_000).
 
--doc "Nothing shown yet.".
 -spec new(mode()) -> t().
 new(seldom) ->
     #{mode => seldom, last => erlang:monotonic_time(millisecond), drawn => false};
 new(Mode) ->
     #{mode => Mode, last => undefined, drawn => false}.
 
--doc "Shows the progress.".
 -spec show(progress(), t()) -> t().
 show(_Event, #{mode := silent} = Progress) ->
     Progress;

@@ -38,7 +38,6 @@ dyno_load_core makes all decisions; this process executes them.
     started_nodes := [dyno_load_nodes:started()]
 }.
 
--doc "Starts a load, linked to the caller.".
 -spec start_link(options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_statem:start_link(?MODULE, Options, []).

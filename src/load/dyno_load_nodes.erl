@@ -2,11 +2,10 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_load_nodes).
--moduledoc """
-Starts or connects the nodes that generate a load: on this machine, over ssh, or already running.
-They keep the generator off the target's processors. Each node gets the generator's and the suite's
-code; its clock is compared with this node's.
-""".
+-moduledoc false.
+%% Starts or connects the nodes that generate a load: on this machine, over ssh, or already running.
+%% They keep the generator off the target's processors. Each node gets the generator's and the
+%% suite's code; its clock is compared with this node's.
 
 -export([read/1, named/1, start/2, stop/1, clock/1, format_error/1, fault/1]).
 -export_type([spec/0, started/0, reason/0]).
@@ -39,7 +38,6 @@ name: a running node with the same cookie.
 %% More modules than that are not a suite's own: the code path is wrong.
 -define(MOST_MODULES, 5000).
 
--doc "Checks the nodes of a suite or the command line.".
 -spec read(term()) -> {ok, [spec()]} | {error, reason()}.
 read(Count) when is_integer(Count), Count > 0 ->
     {ok, [{peer, Count}]};

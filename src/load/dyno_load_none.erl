@@ -18,7 +18,6 @@ Keeps the time, and has no result.
     started_ns := not_yet | integer() | over
 }.
 
--doc "Starts the source, linked to the caller.".
 -spec start_link(dyno_load_source:options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).

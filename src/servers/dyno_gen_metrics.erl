@@ -70,7 +70,7 @@ Differences to GenMetrics:
 
 -opaque monitor() :: #{
     servers := dyno_servers:session(),
-    kind := cluster | pipeline,
+    monitored := cluster | pipeline,
     name := unicode:chardata(),
     modules := #{binary() => module()},
     options := options()
@@ -104,7 +104,7 @@ Of a process: `calls`, `casts` and `infos`, or `timings`, each with `callbacks`,
 
 -type reason() :: {no_modules, cluster | pipeline} | {no_map, cluster | pipeline}.
 
--define(KINDS, [
+-define(CALLBACKS, [
     {calls, time_on_calls, ~"handle_call"},
     {casts, time_on_casts, ~"handle_cast"},
     {infos, time_on_infos, ~"handle_info"}
@@ -121,12 +121,12 @@ monitor_cluster(Cluster) ->
 monitor_pipeline(Pipeline) ->
     start(pipeline, ?STAGES, Pipeline).
 
-start(Kind, Keys, #{name := Name} = Given) ->
+start(Monitored, Keys, #{name := Name} = Given) ->
     Modules = lists:uniq(lists:append([maps:get(Key, Given, []) || Key <- Keys])),
     Opts = maps:get(opts, Given, []),
     maybe
         ok ?= dyno_option:known([name, opts, node | Keys], Given),
-        ok ?= modules(Modules, Kind),
+        ok ?= modules(Modules, Monitored),
         Options = maps:merge(defaults(), to_map(Opts)),
         ok ?= dyno_option:known(maps:keys(defaults()), Options),
         ok ?= dyno_option:check(checks(), Options),
@@ -140,17 +140,17 @@ start(Kind, Keys, #{name := Name} = Given) ->
         ok = dyno_servers:subscribe(Servers),
         {ok, #{
             servers => Servers,
-            kind => Kind,
+            monitored => Monitored,
             name => Name,
             modules => #{dyno_agent_name:module(Module) => Module || Module <- Modules},
             options => Options
         }}
     end;
-start(Kind, _Keys, _Given) ->
-    {error, {?MODULE, {no_map, Kind}}}.
+start(Monitored, _Keys, _Given) ->
+    {error, {?MODULE, {no_map, Monitored}}}.
 
-modules([], Kind) -> {error, {?MODULE, {no_modules, Kind}}};
-modules(_Modules, _Kind) -> ok.
+modules([], Monitored) -> {error, {?MODULE, {no_modules, Monitored}}};
+modules(_Modules, _Monitored) -> ok.
 
 defaults() ->
     #{window_interval => 1000, statistics => false, synchronous => true, sample_rate => 1.0}.
@@ -204,25 +204,31 @@ stop(#{servers := Servers}) ->
     dyno_servers:stop(Servers).
 
 window(#{start_ns := StartNs, duration_ns := Ns, servers := Sums}, Monitor) ->
-    #{kind := Kind, name := Name, modules := Modules, options := Options} = Monitor,
+    #{monitored := Monitored, name := Name, modules := Modules, options := Options} = Monitor,
     #{statistics := Statistics, synchronous := IsSynchronous} = Options,
     Processes = [
-        {#{name => map_get(Module, Modules), pid => Pid}, of_callbacks(Kind, IsSynchronous, Sum)}
+        {
+            #{name => map_get(Module, Modules), pid => Pid},
+            of_callbacks(Monitored, IsSynchronous, Sum)
+        }
      || #{labels := #{module := Module}, pid := Pid} = Sum <- Sums, is_map_key(Module, Modules)
     ],
     #{
-        Kind => Name,
+        Monitored => Name,
         start => StartNs,
         duration => Ns / 1.0e6,
-        summary => [maps:merge(Process, summary(Kind, Sum, Ns)) || {Process, Sum} <- Processes],
+        summary => [
+            maps:merge(Process, summary(Monitored, Sum, Ns))
+         || {Process, Sum} <- Processes
+        ],
         stats => [
-            maps:merge(Process, stats(Kind, Sum, Ns))
+            maps:merge(Process, stats(Monitored, Sum, Ns))
          || Statistics =:= true, {Process, Sum} <- Processes
         ]
     }.
 
-of_callbacks(Kind, IsSynchronous, #{callbacks := Callbacks} = Sum) ->
-    Known = [~"handle_call" || IsSynchronous] ++ callbacks(Kind),
+of_callbacks(Monitored, IsSynchronous, #{callbacks := Callbacks} = Sum) ->
+    Known = [~"handle_call" || IsSynchronous] ++ callbacks(Monitored),
     Sum#{callbacks := [C || #{name := Name} = C <- Callbacks, lists:member(Name, Known)]}.
 
 callbacks(cluster) -> [~"handle_cast", ~"handle_info"];
@@ -232,7 +238,7 @@ callbacks(pipeline) -> [~"handle_cast", ~"handle_demand", ~"handle_events"].
 summary(cluster, Sum, Ns) ->
     maps:from_list([
         Pair
-     || {Count, Time, Callback} <- ?KINDS,
+     || {Count, Time, Callback} <- ?CALLBACKS,
         Row <- [row(Callback, Sum, Ns)],
         Pair <- [{Count, map_get(count, Row)}, {Time, scaled(map_get(wall_ns, Row), 1.0e6)}]
     ]);
@@ -251,7 +257,7 @@ events(#{events_in := Came, events_out := Events}) -> {Came, Events};
 events(none) -> {undefined, undefined}.
 
 stats(cluster, Sum, Ns) ->
-    #{Count => timings(row(Callback, Sum, Ns)) || {Count, _, Callback} <- ?KINDS};
+    #{Count => timings(row(Callback, Sum, Ns)) || {Count, _, Callback} <- ?CALLBACKS};
 stats(pipeline, Sum, Ns) ->
     #{timings => timings(all(Sum, Ns))}.
 
@@ -281,5 +287,5 @@ format_error({no_modules, cluster}) ->
     "the cluster has no servers; give their callback modules as servers => [shop_orders]";
 format_error({no_modules, pipeline}) ->
     "the pipeline has no stages; give their modules as producer, producer_consumer or consumer";
-format_error({no_map, Kind}) ->
-    io_lib:format("a ~ts is a map with the key name", [Kind]).
+format_error({no_map, Monitored}) ->
+    io_lib:format("a ~ts is a map with the key name", [Monitored]).

@@ -22,7 +22,7 @@ undefined
 ```
 """.
 
--export([median/1, mean/1, quantile/2]).
+-export([median/1, mean/1, quantile/2, variation/1]).
 
 -doc "The middle value, or the mean of the two middle values.".
 -spec median([number()]) -> float() | undefined.
@@ -50,3 +50,12 @@ mean([]) ->
     undefined;
 mean(Values) ->
     lists:sum(Values) / length(Values).
+
+-doc "The coefficient of variation of a sample: its standard deviation as a share of the mean.".
+-spec variation([number(), ...]) -> float() | undefined.
+variation([_]) ->
+    undefined;
+variation(Values) ->
+    Mean = mean(Values),
+    Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Values]),
+    math:sqrt(Squares / (length(Values) - 1)) / Mean.

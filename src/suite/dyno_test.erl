@@ -14,7 +14,7 @@ A suite is a module with the behaviour `dyno_suite`. The recording is saved duri
 killed test leaves a readable one.
 """.
 
--export([run/2, interrupt/1, format_error/1, fault/1]).
+-export([run/2, keys/0, interrupt/1, format_error/1, fault/1]).
 -export_type([options/0, progress/0, reason/0]).
 
 -doc """
@@ -47,26 +47,8 @@ These are added to the suite's: `invariants`, `agents` and `instruments`. Furthe
 
 %% The limit of suite/0, which sets the limits of other callbacks.
 -define(SUITE_MS, 60_000).
-%% Options that replace a suite's values, or add to them.
--define(INSTEAD, [
-    sizes,
-    duration_ms,
-    warmup_ms,
-    interval_ms,
-    patterns,
-    thresholds,
-    level,
-    budget,
-    profile,
-    distribution,
-    servers,
-    without,
-    repeat,
-    seed,
-    control,
-    timeout_ms,
-    load_nodes
-]).
+%% Options of a suite that a caller cannot replace, and those that a caller adds to.
+-define(OF_SUITES, [name, size_label, load, operations, feeds, metrics, invariant_interval_ms]).
 -define(MORE, [invariants, agents, instruments]).
 -define(OWN, [load, code_paths, cookie, name, recording, progress, watch]).
 %% Modules called by every test before its first operation. Others are loaded on demand.
@@ -119,6 +101,13 @@ run(Source, Options) ->
         {crashed, _} = Crashed -> {error, {?MODULE, Crashed}}
     end.
 
+-doc "The names of all options.".
+-spec keys() -> [atom()].
+keys() -> instead() ++ ?MORE ++ ?OWN.
+
+%% These replace the suite's.
+instead() -> dyno_suite:keys() -- (?OF_SUITES ++ ?MORE).
+
 -doc "Ends the test of a process, which tears down and returns the results so far.".
 -spec interrupt(pid()) -> ok.
 interrupt(Pid) ->
@@ -127,7 +116,7 @@ interrupt(Pid) ->
 
 main(Source, Options) ->
     maybe
-        ok ?= dyno_option:known(?INSTEAD ++ ?MORE ++ ?OWN, Options),
+        ok ?= dyno_option:known(keys(), Options),
         loaded(Source, Options)
     end.
 
@@ -188,7 +177,7 @@ suite_options(Source, Module, Config, Options) ->
                 Key => maps:get(Key, Config, []) ++ More
              || Key := More <- maps:with(?MORE, Options)
             },
-        Overrides = maps:merge(maps:with(?INSTEAD, Options), Lists),
+        Overrides = maps:merge(maps:with(instead(), Options), Lists),
         Kept = maps:without(one_level(Overrides), Config),
         Named = maps:merge(#{name => dyno_agent_name:module(Module)}, maps:merge(Kept, Overrides)),
         {options, {ok, Read}} ?= {options, dyno_suite:options(Named)},

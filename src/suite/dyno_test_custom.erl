@@ -31,11 +31,11 @@
     atom() => term()
 }.
 
--type kind() :: invariants | metrics | {agent, module(), dyno_agent_custom:form()}.
+-type reads() :: invariants | metrics | {agent, module(), dyno_agent_custom:form()}.
 
 -type running() :: #{
     node := node(),
-    kind := kind(),
+    reads := reads(),
     %% Units and titles of its samples.
     described := #{Name :: binary() => #{atom() => term()}}
 }.
@@ -106,10 +106,10 @@ switched_off(Without, #{instruments := Own} = Loaded) ->
             {error, {?MODULE, {no_instrument, Name, Names}}}
     end.
 
-load_one({Kind, Source}, Suite) ->
+load_one({Option, Source}, Suite) ->
     case dyno_suite_source:load_module(beside(Source, Suite)) of
         {ok, #{module := Module} = Loaded} ->
-            case as(Kind, Module) of
+            case as(Option, Module) of
                 {ok, Item} ->
                     {ok, {Item, Loaded}};
                 {error, _} = Error ->
@@ -117,12 +117,12 @@ load_one({Kind, Source}, Suite) ->
                     Error
             end;
         {error, Reason} ->
-            {error, {?MODULE, {source, Kind, Source, Reason}}}
+            {error, {?MODULE, {source, Option, Source, Reason}}}
     end.
 
 %% Both options take all forms: a module says by its functions which one it has.
-as(Kind, Module) ->
-    case {dyno_agent_instrument:missing(Module), dyno_suite_agent:form(Module), Kind} of
+as(Option, Module) ->
+    case {dyno_agent_instrument:missing(Module), dyno_suite_agent:form(Module), Option} of
         {[], _, _} -> {ok, Module};
         {_, {ok, Form}, _} -> {ok, {Module, Form}};
         {_, {error, Reason}, agents} -> {error, {dyno_suite_agent, Reason}};
@@ -153,7 +153,7 @@ instruments(#{instruments := Instruments}) -> Instruments.
 
 %% Probes
 
-%% Each as #{kind, config, described}; for invariants with these too.
+%% Each as #{reads, config, described}; for invariants with these too.
 probes(Node, Size, Context) ->
     #{options := Options, callbacks := Callbacks, custom := #{agents := Agents}} = Context,
     #{invariants := Given, metrics := Metrics, invariant_interval_ms := IntervalMs} = Options,
@@ -161,13 +161,13 @@ probes(Node, Size, Context) ->
         {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, Node, Size, Given),
         {ok, Of} ?= dyno_error:each(fun(Agent) -> agent(Agent, Node, Size, Context) end, Agents),
         OfInvariants = #{
-            kind => invariants,
+            reads => invariants,
             config => polls(Invariants, Options#{interval_ms := IntervalMs}),
             described => #{},
             invariants => Invariants
         },
         OfMetrics = #{
-            kind => metrics,
+            reads => metrics,
             config => polls([maps:with([name, call], Metric) || Metric <- Metrics], Options),
             described => #{Name => Metric || #{name := Name} = Metric <- Metrics}
         },
@@ -186,7 +186,7 @@ agent({Module, Form}, Node, Size, Context) ->
             dyno_test_callbacks:optional_of(Callbacks, Module, Function, Arguments, #{}),
         {ok, Described} ?= described(Module, Callbacks),
         {ok, #{
-            kind => {agent, Module, Form},
+            reads => {agent, Module, Form},
             config => config(Module, Form, Given, Options),
             described => Described
         }}
@@ -269,7 +269,7 @@ start_each([{Target, [Probe | Probes]} | Rest], Started, All) ->
         start_each([{With, Probes} | Rest], Started, Next)
     end.
 
-start_one(#{node := Node} = Target, #{kind := Kind, config := Config} = Probe, All) ->
+start_one(#{node := Node} = Target, #{reads := Reads, config := Config} = Probe, All) ->
     #{module := Module} = Config,
     #{running := Running, histories := Histories} = All,
     case dyno_targets:add(dyno_agent_custom, Config, Target) of
@@ -283,13 +283,13 @@ start_one(#{node := Node} = Target, #{kind := Kind, config := Config} = Probe, A
             {ok,
                 {With, All#{
                     running := Running#{
-                        Pid => (maps:with([kind, described], Probe))#{node => Node}
+                        Pid => (maps:with([reads, described], Probe))#{node => Node}
                     },
                     histories := maps:merge(Histories, History)
                 }}};
         {error, {dyno_agent, {failed, _, {dyno_agent_custom, ignore}}}} ->
             Text = text("custom agent ~ts is not in ~ts: its ~ts returned ignore", [
-                named(Module), Node, first_function(Kind)
+                named(Module), Node, first_function(Reads)
             ]),
             {ok, {Target, warning(~"agent_ignored", Text, All)}};
         {error, {dyno_agent, {failed, _, {dyno_agent_custom, Text}}}} ->
@@ -317,7 +317,7 @@ joined(Targets, Size, Context, All) ->
 take(Pid, InRunMs, Event, #{running := Running} = All) ->
     taken(map_get(Pid, Running), InRunMs, Event, All).
 
-taken(#{kind := invariants, node := Node}, TimeMs, Event, All) ->
+taken(#{reads := invariants, node := Node}, TimeMs, Event, All) ->
     #{histories := #{Node := Histories} = ByNode} = All,
     Results =
         case Event of
@@ -328,31 +328,31 @@ taken(#{kind := invariants, node := Node}, TimeMs, Event, All) ->
         fun(Result, History) -> dyno_invariant:add(TimeMs, Result, History) end, Results, Histories
     ),
     All#{histories := ByNode#{Node := Next}};
-taken(#{kind := metrics} = Probe, TimeMs, {sample, Polled}, All) when is_list(Polled) ->
+taken(#{reads := metrics} = Probe, TimeMs, {sample, Polled}, All) when is_list(Polled) ->
     taken(Probe, TimeMs, {sample, maps:from_list(Polled)}, All);
-taken(#{kind := Kind, node := Node, described := Described}, TimeMs, {sample, Values}, All) ->
+taken(#{reads := Reads, node := Node, described := Described}, TimeMs, {sample, Values}, All) ->
     #{samples := Samples} = All,
     case dyno_custom_metric:sample(Node, TimeMs, {Described, Values}, Samples) of
         {ok, Next} ->
             All#{samples := Next};
         {error, Reason} ->
             Why = dyno_custom_metric:format_error(Reason),
-            problem(text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All)
+            problem(text("~ts in ~ts: ~ts", [name(Reads), Node, Why]), All)
     end;
-taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {results, Value}, All) ->
+taken(#{reads := {agent, Module, _}, node := Node}, _TimeMs, {results, Value}, All) ->
     #{results := Results} = All,
     All#{results := [{Node, Module, Value} | Results]};
-taken(#{kind := {agent, Module, _}, node := Node}, _TimeMs, {Kind, Why}, All) when
-    Kind =/= failed
+taken(#{reads := {agent, Module, _}, node := Node}, _TimeMs, {Ending, Why}, All) when
+    Ending =/= failed
 ->
     Format =
-        case Kind of
+        case Ending of
             ended -> "custom agent ~ts in ~ts ended before the run did: ~ts";
             no_results -> "custom agent ~ts in ~ts gave no results: ~ts"
         end,
     problem(text(Format, [named(Module), Node, Why]), All);
-taken(#{kind := Kind, node := Node}, _TimeMs, {_, Why}, All) ->
-    warning(~"sample_failed", text("~ts in ~ts: ~ts", [name(Kind), Node, Why]), All).
+taken(#{reads := Reads, node := Node}, _TimeMs, {_, Why}, All) ->
+    warning(~"sample_failed", text("~ts in ~ts: ~ts", [name(Reads), Node, Why]), All).
 
 name({agent, Module, _}) -> ["custom agent ", named(Module)];
 name(metrics) -> "the suite's metrics".
@@ -417,8 +417,10 @@ parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) -
     }.
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({source, Kind, Source, Reason}) ->
-    io_lib:format("~ts ~ts: ~ts", [singular(Kind), Source, dyno_suite_source:format_error(Reason)]);
+format_error({source, Option, Source, Reason}) ->
+    io_lib:format("~ts ~ts: ~ts", [
+        singular(Option), Source, dyno_suite_source:format_error(Reason)
+    ]);
 format_error({no_instrument, Name, Names}) ->
     io_lib:format("there is no instrument ~ts to be switched off~ts; there are ~ts", [
         Name,

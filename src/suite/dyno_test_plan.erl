@@ -2,13 +2,12 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_test_plan).
--moduledoc """
-The runs of a test, their order and duration. Pure.
-
-Repetitions of a size do not run in a row: a drift (a machine that warms up, a database that fills)
-would look like a difference between sizes. Each repetition runs all sizes once, in its own recorded
-random order.
-""".
+-moduledoc false.
+%% The runs of a test, their order and duration. Pure.
+%%
+%% Repetitions of a size do not run in a row: a drift (a machine that warms up, a database that
+%% fills) would look like a difference between sizes. Each repetition runs all sizes once, in its
+%% own recorded random order.
 
 -export([runs/1, seed/1, id/1, run_ms/2, load_ms/2, sorted/1]).
 
@@ -54,7 +53,6 @@ shuffled(Sizes, State0) ->
     ),
     {[Size || {_, Size} <- lists:sort(Keyed)], State}.
 
--doc "A run's name in the recording.".
 -spec id(run()) -> binary().
 id({Size, Repetition}) ->
     dyno_recording_run:id(#{~"size" => Size}, Repetition).
@@ -87,7 +85,6 @@ load_ms(#{duration_ms := DurationMs}, _Load) ->
     %% Not read yet, or not dyno's own.
     {exactly, DurationMs}.
 
--doc "The runs sorted by size, then by repetition.".
 -spec sorted([dyno_recording:run()]) -> [dyno_recording:run()].
 sorted(Runs) ->
     Key = fun(#{~"size" := Size} = Run) -> {Size, maps:get(~"repetition", Run, 1)} end,

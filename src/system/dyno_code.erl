@@ -46,7 +46,6 @@ load(Module, File, Binary) ->
         {error, _} = Error -> Error
     end.
 
--doc "Unloads modules; processes that still run them are killed.".
 -spec unload(module() | [module()]) -> ok.
 unload(Modules) when is_list(Modules) ->
     lists:foreach(fun unload/1, Modules);

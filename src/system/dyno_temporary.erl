@@ -2,14 +2,14 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_temporary).
--moduledoc """
-Makes temporary folders that no other user can enter, and removes those of a killed dyno.
-
-A folder is new, has a random name and the mode 0700. Its file `.dyno` names the owner process: pid
-and start time, with the boot and the namespaces in which they are valid. `make/0` first removes
-folders whose owner is gone, if this user owns the folder, it is no link, and its mark is of this
-boot and these namespaces. On a system without /proc nothing is certain, and all folders stay.
-""".
+-moduledoc false.
+%% Makes temporary folders that no other user can enter, and removes those of a killed dyno.
+%%
+%% A folder is new, has a random name and the mode 0700. Its file `.dyno` names the owner process:
+%% pid and start time, with the boot and the namespaces in which they are valid. `make/0` first
+%% removes folders whose owner is gone, if this user owns the folder, it is no link, and its mark is
+%% of this boot and these namespaces. On a system without /proc nothing is certain, and all folders
+%% stay.
 
 -export([make/0, make/1, folder/0, random/0, remove/1, remove/2, user/0, format_error/1, fault/1]).
 -export_type([reason/0]).
@@ -71,7 +71,6 @@ make(Parent, Prefix, Tries) ->
             {error, {no_folder, Parent, Reason}}
     end.
 
--doc "Sixteen unpredictable digits; does not touch the process's random state.".
 -spec random() -> string().
 random() ->
     {Bytes, _} = rand:bytes_s(8, rand:seed_s(exsss)),
@@ -231,7 +230,6 @@ owner(Start, {ok, Start}) -> alive;
 owner(_Start, {ok, _Other}) -> gone;
 owner(_Start, Other) -> Other.
 
--doc "The user id of this Erlang, if known.".
 -spec user() -> {ok, non_neg_integer()} | unknown.
 user() ->
     case file:read_file_info("/proc/self") of

@@ -2,10 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_trace_item).
--moduledoc """
-Traced items: shown, written as a line of JSON, and read again. All terms are texts, all times
-nanoseconds.
-""".
+-moduledoc false.
+%% Traced items: shown, written as a line of JSON, and read again. All terms are texts, all times
+%% nanoseconds.
 
 -export([of_event/3, name/2, encode/1, fold/3, format_error/1]).
 -export_type([t/0, reason/0]).
@@ -116,12 +115,10 @@ bars(Buckets) ->
 power(Low, High) when Low < High -> High;
 power(Low, High) -> power(Low, 2 * High).
 
--doc "As a line of JSON.".
 -spec encode(t() | header) -> iolist().
 encode(header) -> [dyno_text:json(#{format => ?FORMAT}), $\n];
 encode(Item) -> [dyno_text:json(Item), $\n].
 
--doc "Folds over the items of a file.".
 -spec fold(file:name_all(), fun((t(), Acc) -> Acc), Acc) ->
     {ok, Acc} | {error, {?MODULE, reason()}}.
 fold(File, Fun, Acc) ->

@@ -32,7 +32,7 @@ Patterns become match specifications, so the runtime itself filters.
 
 -type t() :: #{
     text := binary(),
-    kind := call | send | 'receive',
+    event := call | send | 'receive',
     %% Of calls.
     function => {module() | '_', atom(), arity() | '_'},
     %% Heads and guards of match specifications.
@@ -139,7 +139,7 @@ arrow(Tokens) ->
 
 actions(none, _Head) ->
     [];
-actions({{_, At}, _}, Kind) when Kind =:= send; Kind =:= 'receive' ->
+actions({{_, At}, _}, Event) when Event =:= send; Event =:= 'receive' ->
     throw({column(At), "nothing stands behind a message"});
 actions({{_, At}, []}, _Head) ->
     throw({column(At) + 2, accepted()});
@@ -202,10 +202,10 @@ made({call, '_', Function}, _Arity, _Clauses, _Actions) when Function =/= '_' ->
     throw({1, "a function of any module can't be traced: name the module, or take _:_"});
 made({call, Module, Function}, Arity, Clauses, Actions) ->
     #{
-        kind => call, function => {Module, Function, Arity}, clauses => Clauses, actions => Actions
+        event => call, function => {Module, Function, Arity}, clauses => Clauses, actions => Actions
     };
-made(Kind, _Arity, Clauses, Actions) ->
-    #{kind => Kind, clauses => Clauses, actions => Actions}.
+made(Event, _Arity, Clauses, Actions) ->
+    #{event => Event, clauses => Clauses, actions => Actions}.
 
 %% Of messages the runtime matches more.
 matched({call, _, _}, Arguments) -> {length(Arguments), Arguments};
@@ -310,12 +310,12 @@ body(Id, Actions, Ends) ->
     [{exception_trace} || HasEnd] ++
         [{message, {{Id, Part(caller, {caller_line}), Part(stack, {current_stacktrace})}}}].
 
--doc "The match specification of a kind of messages; empty without such a pattern.".
+-doc "The match specification of sent or received messages; empty without such a pattern.".
 -spec messages(send | 'receive', [t()]) -> dyno_agent_event_tracer:match_spec().
-messages(Kind, Patterns) ->
+messages(Event, Patterns) ->
     [
         {Head, Guards, []}
-     || #{kind := Of, clauses := All} <- Patterns, Of =:= Kind, {Head, Guards} <- All
+     || #{event := Of, clauses := All} <- Patterns, Of =:= Event, {Head, Guards} <- All
     ].
 
 -doc "The place and reason of a parse error.".

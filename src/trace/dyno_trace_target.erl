@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_trace_target).
--moduledoc "A traced node: the watchdog there, with one consumer.".
+-moduledoc false.
+%% A traced node: the watchdog there, with one consumer.
 
 -export([hold/3, change/2, stop/1, format_error/1]).
 -export_type([t/0, options/0, reason/0]).
@@ -89,8 +90,8 @@ config(Patterns, Options) ->
     All = [Pattern || {_, Pattern} <- Patterns],
     Messages =
         #{
-            Kind => Spec
-         || Kind <- [send, 'receive'], [_ | _] = Spec <- [dyno_trace_pattern:messages(Kind, All)]
+            Event => Spec
+         || Event <- [send, 'receive'], [_ | _] = Spec <- [dyno_trace_pattern:messages(Event, All)]
         },
     Functions = dyno_trace_pattern:functions(Patterns, Ends),
     Arity = [arity || not map_get(arguments, Options)],
@@ -207,7 +208,6 @@ reason(untraceable, Function, _Node) ->
 printed({M, F, '_'}) -> dyno_trace_item:name(M, F);
 printed(MFA) -> dyno_agent_name:mfa(MFA).
 
--doc "Replaces the traced functions.".
 -spec change(t(), [{pos_integer(), dyno_trace_pattern:t()}]) ->
     ok | {error, dyno_error:error()}.
 change(#{node := Node, watchdog := Watchdog, ends := Ends}, Patterns) ->
@@ -222,7 +222,6 @@ change(#{node := Node, watchdog := Watchdog, ends := Ends}, Patterns) ->
         end)
     end.
 
--doc "Stops; the last event is `stopped`.".
 -spec stop(t()) -> ok.
 stop(#{watchdog := Watchdog}) ->
     called(fun() -> dyno_agent_event_watchdog:stop(Watchdog) end).

@@ -78,10 +78,12 @@ known_quantiles(_) ->
 known_centres(_) ->
     ?assertEqual(2.0, dyno_stats:median([1, 1, 2, 2, 4, 6, 9])),
     ?assertEqual(2.5, dyno_stats:median([4, 1, 3, 2])),
-    ?assertEqual(2.5, dyno_stats:mean([4, 1, 3, 2])).
+    ?assertEqual(2.5, dyno_stats:mean([4, 1, 3, 2])),
+    ?assertEqual(0.5, dyno_stats:variation([1, 2, 3])).
 
 empty_and_single(_) ->
     [?assertEqual(undefined, dyno_stats:F([])) || F <- [median, mean]],
+    ?assertEqual(undefined, dyno_stats:variation([7])),
     ?assertEqual(undefined, dyno_stats:quantile([], 0.9)),
     [?assertEqual(7.0, dyno_stats:F([7])) || F <- [median, mean]].
 

@@ -24,7 +24,7 @@ all() ->
 functions(_Config) ->
     [
         ?assertEqual({call, Function}, {
-            map_get(kind, parsed(Text)), map_get(function, parsed(Text))
+            map_get(event, parsed(Text)), map_get(function, parsed(Text))
         })
      || {Text, Function} <- [
             {"lists:seq/2", {lists, seq, 2}},
@@ -125,11 +125,11 @@ several_guards(_Config) ->
     ).
 
 messages(_Config) ->
-    ?assertMatch(#{kind := send, clauses := [{'_', []}]}, parsed("send")),
-    ?assertMatch(#{kind := send, clauses := [{['_', {a, '_'}], []}]}, parsed("send({a, _})")),
-    ?assertMatch(#{kind := send, clauses := [{[to, '_'], []}]}, parsed("send(to, _)")),
+    ?assertMatch(#{event := send, clauses := [{'_', []}]}, parsed("send")),
+    ?assertMatch(#{event := send, clauses := [{['_', {a, '_'}], []}]}, parsed("send({a, _})")),
+    ?assertMatch(#{event := send, clauses := [{[to, '_'], []}]}, parsed("send(to, _)")),
     ?assertMatch(
-        #{kind := 'receive', clauses := [{['_', '_', '$1'], [{is_list, '$1'}]}]},
+        #{event := 'receive', clauses := [{['_', '_', '$1'], [{is_list, '$1'}]}]},
         parsed("receive(M) when is_list(M)")
     ),
     ?assertEqual(

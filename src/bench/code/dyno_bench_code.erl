@@ -394,7 +394,6 @@ part_of(_File) -> "".
 place({Line, Column}) -> io_lib:format("~b:~b: ", [Line, Column]);
 place(_Where) -> "".
 
--doc "One sentence; an error with a place in the text shows the place below.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({code, Number, Error}) ->
     io_lib:format("code ~b: ~ts", [Number, dyno_error:format(Error)]);
@@ -435,7 +434,6 @@ format_error({compile, Label, Texts}) ->
 short(Text) ->
     string:slice(Text, 0, 60).
 
--doc "`code` errors inherit the fault; all others are the caller's.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({code, _, Error}) -> dyno_error:fault(Error);
 fault(_) -> caller.

@@ -349,7 +349,6 @@ locate(#{module := Module} = File, Error) ->
 forget(#{modules := Modules}) ->
     dyno_code:unload([Module || {Module, _, _} <- Modules]).
 
--doc "One sentence that begins with the file and, if known, the line.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_file, Path, Posix}) ->
     io_lib:format("~ts: ~ts", [Path, file:format_error(Posix)]);

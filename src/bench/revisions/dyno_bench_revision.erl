@@ -2,11 +2,10 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_revision).
--moduledoc """
-Builds revisions of the user's project to measure a code with each. Checks them out into a temporary
-folder (`m:dyno_bench_checkout`) and copies dependencies that the working tree has already fetched,
-so that a build without a network can succeed.
-""".
+-moduledoc false.
+%% Builds revisions of the user's project to measure a code with each. Checks them out into a
+%% temporary folder (`m:dyno_bench_checkout`) and copies dependencies that the working tree has
+%% already fetched, so that a build without a network can succeed.
 
 -export([parse/1, open/2, close/1, format_error/1, fault/1]).
 -export_type([revision/0, settings/0, built/0, reason/0]).
@@ -121,7 +120,6 @@ cleaner(Folder) ->
         end
     end).
 
--doc "Removes the folder that `open/2` made.".
 -spec close(#{folder := file:filename(), cleaner := pid(), _ => _}) -> ok.
 close(#{folder := Folder, cleaner := Cleaner}) ->
     ok = dyno_temporary:remove(Folder),
@@ -223,7 +221,6 @@ of_elixir(Folder) ->
         false -> []
     end.
 
--doc "One sentence; a failed build shows its last lines.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({revisions, Text}) ->
     io_lib:format(

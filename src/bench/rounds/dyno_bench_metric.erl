@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_metric).
--moduledoc "The metrics that can decide a comparison; doc/bench.md explains each.".
+-moduledoc false.
+%% The metrics that can decide a comparison; doc/bench.md explains each.
 
 -export([names/0, kind/1, unit/1, title/1, threshold/1, is_time/1]).
 -export([value/2, runs/2, at_least/1, least/1, missing/0]).
@@ -15,24 +16,20 @@
 %% Replaces 0 in a ratio.
 -define(NONE, 1.0e-9).
 
--doc "All metrics.".
 -spec names() -> [name(), ...].
 names() -> [time, wall, cpu, gc, memory, reductions, words, messages, whole].
 
--doc "The source of the metric's values.".
 -spec kind(name()) -> rounds | deterministic | side_effects.
 kind(Name) when Name =:= reductions; Name =:= words -> deterministic;
 kind(Name) when Name =:= messages; Name =:= whole -> side_effects;
 kind(_) -> rounds.
 
--doc "The metric's unit.".
 -spec unit(name()) -> binary().
 unit(Name) when Name =:= time; Name =:= wall; Name =:= cpu -> ~"ns/call";
 unit(words) -> ~"words/call";
 unit(memory) -> ~"B";
 unit(_) -> ~"1".
 
--doc "The metric's title in the report.".
 -spec title(name()) -> binary().
 title(time) -> ~"Time per call";
 title(wall) -> ~"Wall-clock time per call";

@@ -194,15 +194,8 @@ newest(Count, #{values := Values} = State) ->
 -doc "Whether the coefficient of variation of each candidate's rates is below `Cv`.".
 -spec agree(Cv :: float(), t()) -> boolean().
 agree(Cv, #{values := Values}) ->
-    lists:all(fun(Of) -> variation([1 / Value || Value <- Of]) < Cv end, maps:values(Values)).
-
-%% A single value has no variation.
-variation([_]) ->
-    infinity;
-variation(Rates) ->
-    Mean = dyno_stats:mean(Rates),
-    Squares = lists:sum([(Rate - Mean) * (Rate - Mean) || Rate <- Rates]),
-    math:sqrt(Squares / (length(Rates) - 1)) / Mean.
+    Variations = [dyno_stats:variation([1 / Value || Value <- Of]) || Of <- maps:values(Values)],
+    lists:all(fun(Variation) -> Variation =/= undefined andalso Variation < Cv end, Variations).
 
 -doc "The values of a candidate, by round.".
 -spec values(dyno_bench_comparison:candidate(), t()) -> [float()].

@@ -2,18 +2,18 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_concurrency_search).
--moduledoc """
-Searches for the concurrency with the highest throughput, and decides which to measure next. Pure.
-
-The search begins with the lowest concurrency and increases by the step. Each concurrency is
-measured in rounds with the best so far, in turn (ABBA), so that disturbances affect both. It
-becomes the best if the whole interval of their throughput ratio is above 1 (dyno_bench_comparison).
-So the result is the lowest concurrency that no higher one has beaten. The search ends after too
-many concurrencies in a row without a gain.
-
-The search looks after the first number of rounds, then after twice and four times that number, and
-stops when the answer is clear. The three looks share the error probability (Bonferroni).
-""".
+-moduledoc false.
+%% Searches for the concurrency with the highest throughput, and decides which to measure next.
+%% Pure.
+%%
+%% The search begins with the lowest concurrency and increases by the step. Each concurrency is
+%% measured in rounds with the best so far, in turn (ABBA), so that disturbances affect both. It
+%% becomes the best if the whole interval of their throughput ratio is above 1
+%% (dyno_bench_comparison). So the result is the lowest concurrency that no higher one has beaten.
+%% The search ends after too many concurrencies in a row without a gain.
+%%
+%% The search looks after the first number of rounds, then after twice and four times that number,
+%% and stops when the answer is clear. The three looks share the error probability (Bonferroni).
 
 -export([new/1, next/1, add/2, outcome/1]).
 -export_type([t/0, options/0, outcome/0, step/0]).
@@ -68,7 +68,6 @@ stops when the answer is clear. The three looks share the error probability (Bon
 %% A gain that is certainly smaller counts as none.
 -define(WORTH, 1.05).
 
--doc "A new search.".
 -spec new(options()) -> t().
 new(#{min := Min} = Options) ->
     #{
@@ -100,7 +99,6 @@ next(#{candidate := Candidate, best := Best, rounds := Rounds}) ->
         1 -> {round, [Candidate, Best]}
     end.
 
--doc "Adds a round's throughputs.".
 -spec add(#{concurrency() => float()}, t()) -> t().
 add(Round, #{rounds := Rounds, values := Values, options := #{samples := Samples}} = State) ->
     NewState = State#{

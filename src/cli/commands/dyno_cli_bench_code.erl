@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_code).
--moduledoc "The codes of `dyno bench` with their set-up, or a file of benchmarks.".
+-moduledoc false.
+%% The codes of `dyno bench` with their set-up, or a file of benchmarks.
 
 -export([options/0, input/0, read/1, inputs/1, format_error/1]).
 -export_type([measured/0, reason/0]).
@@ -20,7 +21,6 @@
 -define(PARTS, [init, init_runner, done, label]).
 -define(PARTS_OF_ALL, #{init => init_all, init_runner => init_runner_all, done => done_all}).
 
--doc "The options for single codes.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     [
@@ -33,7 +33,6 @@ options() ->
         {"--label NAME", "the name of the code in the report", {many, text}}
     ].
 
--doc "The option for inputs.".
 -spec input() -> dyno_cli_option:row().
 input() ->
     {"--input NAME=CODE", "an input for functions of arity 1; repeat to compare inputs",
@@ -45,7 +44,6 @@ input(Text) ->
         _ -> error
     end.
 
--doc "The inputs for m:dyno_bench.".
 -spec inputs(dyno_cli_command:values()) -> [dyno_bench_inputs:input()].
 inputs(Values) ->
     Language = language(Values),

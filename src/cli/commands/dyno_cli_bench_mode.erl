@@ -80,64 +80,41 @@ name(Values) ->
         _ -> {ok, continuous}
     end.
 
-fits(Name, Values, Codes) ->
-    Has = fun(Keys) -> map_size(maps:with(Keys, Values)) > 0 end,
-    Metric = maps:get(metric, Values, time),
-    OfSqueeze = [atom_to_list(Key) || Key <- ?SQUEEZE, is_map_key(Key, Values)],
-    Refused = [
-        Text
-     || {true, Text} <- [
-            {
-                Name =:= squeeze andalso Codes > 1,
-                io_lib:format("-q takes one code, not ~b; run it once for each", [Codes])
-            },
-            {
-                Name =:= squeeze andalso Has([concurrency]),
-                "-q finds the concurrency itself; give --min and --max in place of --concurrency"
-            },
-            {
-                Name =:= squeeze andalso Has([cv]),
-                "-q decides by intervals, so --cv has no meaning; leave one of them out"
-            },
-            {
-                Name =:= squeeze andalso Has([threshold]),
-                "-q compares nothing; leave out --tolerance, or -q"
-            },
-            {
-                Name =:= timed andalso Has(?CONTINUOUS),
-                "--loop counts iterations; --duration and --cv do not go with --loop"
-            },
-            {
-                Name =/= squeeze andalso Has([patience]),
-                "--threshold is for -q, which is not given; --tolerance 3% ignores differences"
-            },
-            {
-                Name =:= squeeze andalso Metric =/= time,
-                "-q looks for the highest throughput; for --metric leave it out, and give -c N"
-            },
-            {
-                Name =:= squeeze andalso Has([whole]),
-                "-q looks for the highest throughput; for --whole leave it out, and give -c N"
-            },
-            {
-                Has([report]) andalso not Has([output]) andalso Has([metric, whole]),
-                "--report has erlperf's columns, which have none for --metric and --whole; leave "
-                "it out, or add -o FILE"
-            },
-            {
-                Name =/= compare andalso Has([budget_ms]),
-                "--for is for a comparison that ends by itself; samples take as long as they say"
-            },
-            {
-                Has([format]) andalso Has([report]),
-                "--report and --format both say what is shown; give one of them"
-            },
-            {Name =/= squeeze andalso OfSqueeze =/= [], [
-                "--", lists:sublist(OfSqueeze, 1), " is for -q, which is not given"
-            ]}
-        ]
-    ],
-    case Refused of
-        [] -> ok;
-        [Text | _] -> contradiction(Text)
+fits(squeeze, _Values, Codes) when Codes > 1 ->
+    contradiction(io_lib:format("-q takes one code, not ~b; run it once for each", [Codes]));
+fits(Name, Values, _Codes) ->
+    case refused(Name, Values) of
+        none -> ok;
+        Sentence -> contradiction(Sentence)
+    end.
+
+refused(squeeze, #{concurrency := _}) ->
+    "-q finds the concurrency itself; give --min and --max in place of --concurrency";
+refused(squeeze, #{cv := _}) ->
+    "-q decides by intervals, so --cv has no meaning; leave one of them out";
+refused(squeeze, #{threshold := _}) ->
+    "-q compares nothing; leave out --tolerance, or -q";
+refused(timed, Values) when is_map_key(sample_ms, Values); is_map_key(cv, Values) ->
+    "--loop counts iterations; --duration and --cv do not go with --loop";
+refused(Name, #{patience := _}) when Name =/= squeeze ->
+    "--threshold is for -q, which is not given; --tolerance 3% ignores differences";
+refused(squeeze, #{metric := Metric}) when Metric =/= time ->
+    "-q looks for the highest throughput; for --metric leave it out, and give -c N";
+refused(squeeze, #{whole := _}) ->
+    "-q looks for the highest throughput; for --whole leave it out, and give -c N";
+refused(_Name, #{report := _} = Values) when
+    not is_map_key(output, Values), (is_map_key(metric, Values) orelse is_map_key(whole, Values))
+->
+    "--report has erlperf's columns, which have none for --metric and --whole; leave it out, or "
+    "add -o FILE";
+refused(Name, #{budget_ms := _}) when Name =/= compare ->
+    "--for is for a comparison that ends by itself; samples take as long as they say";
+refused(_Name, #{format := _, report := _}) ->
+    "--report and --format both say what is shown; give one of them";
+refused(squeeze, _Values) ->
+    none;
+refused(_Name, Values) ->
+    case [Key || Key <- ?SQUEEZE, is_map_key(Key, Values)] of
+        [] -> none;
+        [Key | _] -> ["--", atom_to_list(Key), " is for -q, which is not given"]
     end.

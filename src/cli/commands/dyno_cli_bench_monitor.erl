@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_monitor).
--moduledoc "Prints a line about this VM each second on standard error: erlperf's `-v`.".
+-moduledoc false.
+%% Prints a line about this VM each second on standard error: erlperf's `-v`.
 
 -export([start_link/0, heading/1, line/2]).
 
@@ -47,12 +48,10 @@ loop(Printed, Before, DueMs) ->
     dyno_cli_terminal:note(line(Time, dyno_agent_vm:difference(Before, Now))),
     loop(Printed + 1, Now, DueMs + ?INTERVAL_MS).
 
--doc "The names of the columns, after others.".
 -spec heading(unicode:chardata()) -> unicode:chardata().
 heading(First) ->
     [First | [string:pad(Title, Width, leading) || {Title, Width, _, _} <- ?COLUMNS]].
 
--doc "A line of values.".
 -spec line(unicode:chardata(), dyno_agent_vm:values()) -> unicode:chardata().
 line(Time, Values) ->
     [

@@ -2,10 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_where).
--moduledoc """
-The options of `dyno bench` for the place of codes: VMs of their own, with other flags, another
-Erlang or another revision of the project, or other nodes.
-""".
+-moduledoc false.
+%% The options of `dyno bench` for the place of codes: VMs of their own, with other flags, another
+%% Erlang or another revision of the project, or other nodes.
 
 -import(dyno_cli_command, [contradiction/1]).
 
@@ -32,7 +31,6 @@ Erlang or another revision of the project, or other nodes.
     {verbose, "--verbose"}
 ]).
 
--doc "The options.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     [

@@ -189,7 +189,6 @@ create(File, Text) ->
         {error, Reason} -> {error, {dyno_file, Reason}}
     end.
 
--doc "A sentence for a mistake.".
 -spec format_error(mistake()) -> unicode:chardata().
 format_error({unknown_template, Template}) ->
     Templates = [K || {K, _, _} <- dyno_cli_new_text:templates()],

@@ -2,10 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_servers_screen).
--moduledoc """
-The output of `dyno servers` during a measurement: on a terminal a table, redrawn at each window,
-that takes commands; elsewhere, and with `--each`, lines.
-""".
+-moduledoc false.
+%% The output of `dyno servers` during a measurement: on a terminal a table, redrawn at each window,
+%% that takes commands; elsewhere, and with `--each`, lines.
 
 -behaviour(gen_server).
 
@@ -26,7 +25,6 @@ that takes commands; elsewhere, and with `--each`, lines.
     drawn := boolean()
 }.
 
--doc "Starts the screen for a command's values.".
 -spec start_link(dyno_cli_command:values()) -> screen().
 start_link(Values) ->
     Mode = mode(Values),
@@ -47,7 +45,6 @@ mode(Values) ->
         {_, _, _} -> lines
     end.
 
--doc "Ends the screen.".
 -spec stop(screen()) -> ok.
 stop({Screen, _}) ->
     %% A stopped terminal may block it. The reader of typed keys ends too.

@@ -89,7 +89,6 @@ chosen(Command, What, Name, Atoms, View) ->
         [] -> View#{said := [Command, " takes ", lists:join(", ", [atom_to_list(A) || A <- Atoms])]}
     end.
 
--doc "The lines of the screen; the first has the prompt.".
 -spec screen(view(), dyno_report_table:layout(), Rows :: pos_integer()) -> [iodata(), ...].
 screen(#{window := none, said := Said, lost := Lost}, _Layout, _Rows) ->
     clean([prompt(Said) | lost(Lost)]) ++ ["waiting for the first reading"];

@@ -2,14 +2,14 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_test_load).
--moduledoc "The options of `dyno test` that override the suite's load.".
+-moduledoc false.
+%% The options of `dyno test` that override the suite's load.
 
 -export([options/0, load/1]).
 
 %% The keys are those of a load, with these exceptions.
 -define(LOAD, [model, rate_per_s, arrivals, workers, think_time_ms, iterations, objective]).
 
--doc "The options.".
 -spec options() -> [dyno_cli_option:row()].
 options() ->
     [

@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_top_columns).
--moduledoc "The views of `dyno top` and their columns, as data. Pure.".
+-moduledoc false.
+%% The views of `dyno top` and their columns, as data. Pure.
 
 -export([views/0, first_sort/1, can_group/1, sorts/2, sorts_by/3, columns/3, cells/3]).
 -export([value/2, number/1, signed/2]).
@@ -29,7 +30,6 @@
     {$r, [reductions]}, {$u, [queue, waiting]}, {$w, [growth]}, {$m, [memory, bytes, held]}
 ]).
 
--doc "All views, with their key, their title, and the name of their items.".
 -spec views() -> [{char(), dyno_agent_top:view(), binary(), binary()}].
 views() ->
     [
@@ -189,11 +189,9 @@ value(unknown, _Unit) -> ~"-";
 value(Number, ~"ratio") -> dyno_unit:format(round(Number * 1000) / 1000, ~"ratio");
 value(Number, Unit) -> dyno_unit:format(Number, Unit).
 
--doc "A count.".
 -spec number(non_neg_integer()) -> binary().
 number(Count) -> value(Count, ~"count").
 
--doc "A change with its sign.".
 -spec signed(number(), dyno_unit:unit()) -> binary().
 signed(Change, _Unit) when Change == 0 -> ~"0";
 signed(Change, Unit) when Change < 0 -> <<"-", (value(-Change, Unit))/binary>>;

@@ -17,7 +17,6 @@
 
 -define(MOST_BYTES, 1024 * 1024 * 1024).
 
--doc "The items of a file.".
 -spec items(lines | csv, file:name_all()) -> {ok, [term(), ...]} | {error, reason()}.
 items(Kind, File) ->
     case filelib:file_size(File) =< ?MOST_BYTES andalso file:read_file(File) of

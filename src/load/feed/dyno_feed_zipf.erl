@@ -2,13 +2,12 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_feed_zipf).
--moduledoc """
-Draws numbers of a Zipf distribution: K from 1 to Count, with a probability proportional to K to the
-power of -Exponent.
-
-By rejection-inversion (W. Hörmann and G. Derflinger, 1996): without a table, so any count costs the
-same.
-""".
+-moduledoc false.
+%% Draws numbers of a Zipf distribution: K from 1 to Count, with a probability proportional to K to
+%% the power of -Exponent.
+%%
+%% By rejection-inversion (W. Hörmann and G. Derflinger, 1996): without a table, so any count costs
+%% the same.
 
 -export([new/2, sample/2]).
 -export_type([t/0]).
@@ -20,7 +19,6 @@ same.
 %% Closer to 1, the integral is the logarithm.
 -define(ONE, 1.0e-9).
 
--doc "A distribution.".
 -spec new(pos_integer(), number()) -> t().
 new(Count, Exponent0) ->
     Exponent = float(Exponent0),
@@ -30,7 +28,6 @@ new(Count, Exponent0) ->
     Near = 2.0 - inverse(integral(2.5, Exponent) - math:pow(2.0, -Exponent), Exponent),
     {Count, Exponent, From, To, Near}.
 
--doc "A number, and the next random state.".
 -spec sample(t(), rand:state()) -> {pos_integer(), rand:state()}.
 sample({Count, Exponent, From, To, Near} = Zipf, Random) ->
     {Uniform, Next} = rand:uniform_s(Random),

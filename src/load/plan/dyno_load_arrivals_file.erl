@@ -2,10 +2,10 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_load_arrivals_file).
--moduledoc """
-Reads a recorded arrival curve from a file: one number a line, or the first column of a CSV file. A
-first line without a number is the heading; empty lines and lines beginning with `#` are skipped.
-""".
+-moduledoc false.
+%% Reads a recorded arrival curve from a file: one number a line, or the first column of a CSV file.
+%% A first line without a number is the heading; empty lines and lines beginning with `#` are
+%% skipped.
 
 -export([read/1, format_error/1]).
 -export_type([reason/0]).
@@ -19,7 +19,6 @@ first line without a number is the heading; empty lines and lines beginning with
 %% Eight bytes each in every load node.
 -define(MOST, 10_000_000).
 
--doc "The numbers of a file, in order.".
 -spec read(file:name_all()) -> {ok, [number(), ...]} | {error, reason()}.
 read(File) ->
     case file:read_file(File) of

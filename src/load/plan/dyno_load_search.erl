@@ -2,20 +2,19 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_load_search).
--moduledoc """
-Finds the highest rate at which an objective holds, by short probes. Pure.
-
-No single probe is decisive: luck may let a probe hold, a short stall may fail it. The search keeps
-the probability of each rate to be the highest that holds, over a grid with steps of half the
-precision, and updates it by Bayes' rule after each probe. A rate that holds is assumed to hold in 7
-of 10 probes, another in 1 of 20. The next probe is made at the rate with equally likely outcomes,
-so probes repeat near the limit and correct a wrong probe (M. Horstein, "Sequential transmission
-using noiseless feedback", 1963).
-
-From the first rate on, rates double until one fails; no rate exceeds twice the highest that held.
-The search ends when the interval of the limit, at the requested confidence, is no wider than the
-precision, and a rate within held more often than not.
-""".
+-moduledoc false.
+%% Finds the highest rate at which an objective holds, by short probes. Pure.
+%%
+%% No single probe is decisive: luck may let a probe hold, a short stall may fail it. The search
+%% keeps the probability of each rate to be the highest that holds, over a grid with steps of half
+%% the precision, and updates it by Bayes' rule after each probe. A rate that holds is assumed to
+%% hold in 7 of 10 probes, another in 1 of 20. The next probe is made at the rate with equally
+%% likely outcomes, so probes repeat near the limit and correct a wrong probe (M. Horstein,
+%% "Sequential transmission using noiseless feedback", 1963).
+%%
+%% From the first rate on, rates double until one fails; no rate exceeds twice the highest that
+%% held. The search ends when the interval of the limit, at the requested confidence, is no wider
+%% than the precision, and a rate within held more often than not.
 
 -export([new/1, next/1, so_far/1, record/4]).
 -export_type([search/0, options/0, outcome/0, result/0]).
@@ -72,7 +71,6 @@ the limit.
 -define(SOFT, 0.5).
 -define(HALVINGS, 64).
 
--doc "A search before its first probe.".
 -spec new(options()) -> search().
 new(#{from_per_s := From, to_per_s := To, precision := Precision} = Options) ->
     First = min(From, To),
@@ -103,7 +101,6 @@ normal(Weights) ->
     Sum = lists:sum(Weights),
     [Weight / Sum || Weight <- Weights].
 
--doc "The next probe's rate, or the result.".
 -spec next(search()) -> {probe, number()} | {done, result()}.
 next(#{elapsed_ns := Elapsed, options := #{limit_ns := Limit}} = Search) when Elapsed >= Limit ->
     {done, result(time, Search)};
@@ -146,7 +143,6 @@ at_most(Rate, Rates, N) when N < tuple_size(Rates), element(N + 1, Rates) =< Rat
 at_most(_Rate, _Rates, N) ->
     N.
 
--doc "Adds a probe's outcome and duration.".
 -spec record(number(), outcome(), non_neg_integer(), search()) -> search().
 record(Rate, Outcome, TookNs, #{rates := Rates, likely := Likely, tried := Tried} = Search) ->
     #{elapsed_ns := Elapsed, highest := Highest} = Search,

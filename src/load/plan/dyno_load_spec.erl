@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_load_spec).
--moduledoc "Reads a suite's load: checks every key and adds defaults.".
+-moduledoc false.
+%% Reads a suite's load: checks every key and adds defaults.
 
 -export([read/2, override/3, is_operations/1, workers/1, describe/1]).
 -export([suggestion/2, format_error/1]).
@@ -258,7 +259,6 @@ objective(Text) ->
         {error, Reason} -> {error, {search_objective, Reason}}
     end.
 
--doc "Whether the term is operations with weights.".
 -spec is_operations(term()) -> boolean().
 is_operations(Operations) when is_map(Operations), map_size(Operations) > 0 ->
     IsKind = fun({Kind, Weight}) -> is_atom(Kind) andalso is_number(Weight) andalso Weight > 0 end,

@@ -2,11 +2,10 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_shop).
--moduledoc """
-Starts a small shop in its own node, to try dyno: an application `shop` with servers, a pipeline, an
-HTTP port on 127.0.0.1 and customers. Its source in `priv/shop/` is compiled here, so the node needs
-no file of dyno's.
-""".
+-moduledoc false.
+%% Starts a small shop in its own node, to try dyno: an application `shop` with servers, a pipeline,
+%% an HTTP port on 127.0.0.1 and customers. Its source in `priv/shop/` is compiled here, so the node
+%% needs no file of dyno's.
 
 -export([start/1, stop/1, format_error/1, fault/1]).
 -export_type([shop/0, reason/0]).
@@ -77,7 +76,6 @@ opened(Node, Objects) ->
             {error, {?MODULE, {not_started, Reason}}}
     end.
 
--doc "Ends the shop.".
 -spec stop(shop()) -> ok.
 stop(#{node := Node}) ->
     dyno_peer:stop(Node).

@@ -135,14 +135,9 @@ settled(Results) ->
         true ->
             true;
         false ->
-            Now = variation(Means),
-            Now =< ?SMALL orelse abs(Now - variation(lists:droplast(Means))) =< ?CHANGE
+            Now = dyno_stats:variation(Means),
+            Now =< ?SMALL orelse abs(Now - dyno_stats:variation(lists:droplast(Means))) =< ?CHANGE
     end.
-
-variation(Values) ->
-    Mean = dyno_stats:mean(Values),
-    Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Values]),
-    math:sqrt(Squares / (length(Values) - 1)) / Mean.
 
 -doc "Runs the system once. Ends early when this process receives `dyno_interrupt`.".
 -spec once(options()) -> result().

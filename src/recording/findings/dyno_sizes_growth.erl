@@ -61,6 +61,9 @@ saturated. The interval is that of the exponent, not of the law.
 %% A less certain exponent is useless at this distance.
 -define(WIDEST, 2).
 -define(MOST_ROWS, 500).
+-define(NOT_OF_ALL, [
+    share, extrapolated_size, extrapolated, extrapolated_low, extrapolated_high
+]).
 
 -doc "The table `growth` of a document; none with fewer than two complete sizes.".
 -spec tables(dyno_recording:document()) -> [dyno_recording_table:table()].
@@ -85,7 +88,12 @@ tables(Document) ->
             Growths =
                 lists:sort(Steepest, Clear) ++ Others ++
                     lists:append([of_table(Table, Sizes) || Table <- ?TABLES]),
-            [dyno_recording_table:make(spec(), [extrapolated(G, Largest) || G <- Growths])];
+            [
+                dyno_recording_table:make(spec(), [
+                    maps:merge(maps:from_keys(?NOT_OF_ALL, undefined), extrapolated(G, Largest))
+                 || G <- Growths
+                ])
+            ];
         _ ->
             []
     end.
@@ -93,37 +101,20 @@ tables(Document) ->
 -doc "The description of this table.".
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
-    Text = ~"Extrapolated, not measured",
-    Of = fun(Key) -> fun(Item) -> maps:get(Key, Item, undefined) end end,
+    Size = ~"Extrapolated to the size",
+    Of = ~"extrapolated",
+    Low = ~"Extrapolated, from",
     #{
         name => ~"growth",
         title => ~"Growth with the size",
         derived => true,
         columns => dyno_recording_growth:columns() ++
             [
-                {~"share", ~"Share at the largest size", ratio, Of(share)},
-                {
-                    ~"extrapolated_size",
-                    ~"Extrapolated to the size",
-                    integer,
-                    note,
-                    Of(extrapolated_size)
-                },
-                {~"extrapolated", Text, number, Of(extrapolated)},
-                {
-                    ~"extrapolated_low",
-                    ~"Extrapolated, from",
-                    number,
-                    {low, ~"extrapolated"},
-                    Of(extrapolated_low)
-                },
-                {
-                    ~"extrapolated_high",
-                    ~"Extrapolated, to",
-                    number,
-                    {high, ~"extrapolated"},
-                    Of(extrapolated_high)
-                }
+                {~"share", ~"Share at the largest size", ratio, share},
+                {~"extrapolated_size", Size, integer, note, extrapolated_size},
+                {Of, ~"Extrapolated, not measured", number, extrapolated},
+                {~"extrapolated_low", Low, number, {low, Of}, extrapolated_low},
+                {~"extrapolated_high", ~"Extrapolated, to", number, {high, Of}, extrapolated_high}
             ]
     }.
 

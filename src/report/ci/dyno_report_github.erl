@@ -18,7 +18,6 @@ finding and doubt; a notice as summary.
 %% GitHub shows ten of each kind for a step.
 -define(MOST, 10).
 
--doc "One line for each annotation.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Name = name(~"name", Document),

@@ -15,7 +15,6 @@ an issue, with a fingerprint of the condition to recognise it again.
 
 -import(dyno_report_document, [get/3, name/2]).
 
--doc "A JSON array on one line.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Name = name(~"name", Document),

@@ -16,7 +16,6 @@ skipped. An incomplete recording and a verdict without a value are errors.
 
 -import(dyno_report_document, [get/2, get/3, name/2]).
 
--doc "The XML document in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Cases = dyno_report_document:verdicts(Document) ++ pairs(Document) ++ changes(Document),

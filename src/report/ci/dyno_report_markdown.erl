@@ -13,7 +13,6 @@ the console's report is folded. Names are escaped: they cannot format, mention o
 
 -import(dyno_report_document, [get/2, name/2]).
 
--doc "The text in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, Options) ->
     Sections = dyno_report_content:sections(Document, maps:merge(#{top => 10}, Options)),

@@ -113,20 +113,13 @@ results(_Report, #{times := Times, concurrency := Concurrency} = Measured) ->
     spread(Samples, fun count/1) ++ [duration(time(Measured))].
 
 spread(Samples, Show) ->
-    Mean = dyno_stats:mean(Samples),
     [
         integer_to_binary(length(Samples)),
-        Show(Mean),
-        deviation(Samples, Mean),
+        Show(dyno_stats:mean(Samples)),
+        percent(dyno_stats:variation(Samples), 2),
         Show(dyno_stats:median(Samples)),
         Show(dyno_stats:quantile(Samples, 0.99))
     ].
-
-deviation([_], _Mean) ->
-    ~"-";
-deviation(Samples, Mean) ->
-    Squares = lists:sum([(Value - Mean) * (Value - Mean) || Value <- Samples]),
-    percent(math:sqrt(Squares / (length(Samples) - 1)) / Mean, 2).
 
 %% From the mean rate: longer calls do not make fewer samples.
 time(#{times := Times, iterations := Iterations}) when is_integer(Iterations) ->
@@ -137,6 +130,8 @@ time(#{times := Times}) ->
 per_second(#{concurrency := Concurrency} = Measured) ->
     Concurrency * 1.0e9 / time(Measured).
 
+percent(undefined, _Decimals) ->
+    ~"-";
 percent(Share, Decimals) ->
     <<(float_to_binary(Share * 100, [{decimals, Decimals}]))/binary, "%">>.
 

@@ -18,7 +18,6 @@ servers, and doubts. Missing values are left out or shown as `-`.
 -define(FEW, 5).
 -define(FEW_RUNS, 8).
 
--doc "The report's lines in UTF-8.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(#{~"command" := ~"doctor"} = Document, Given) ->
     Options = maps:merge(?DEFAULTS, Given),

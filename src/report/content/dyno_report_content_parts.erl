@@ -2,12 +2,11 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_content_parts).
--moduledoc """
-Sections of a run's parts other than tables: metrics, series, distributions, events and profiles.
-
-Groups of tests and benchmarks with their own sections (`dyno_report_content_load`,
-`dyno_report_content_bench`) are left out.
-""".
+-moduledoc false.
+%% Sections of a run's parts other than tables: metrics, series, distributions, events and profiles.
+%%
+%% Groups of tests and benchmarks with their own sections (`dyno_report_content_load`,
+%% `dyno_report_content_bench`) are left out.
 
 -export([sections/2, profiles/2, others/3]).
 
@@ -30,7 +29,6 @@ Groups of tests and benchmarks with their own sections (`dyno_report_content_loa
 -define(LINES_OF_TREE, 30).
 -define(QUANTILES, [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}]).
 
--doc "The sections of all runs.".
 -spec sections(dyno_report:document(), options()) -> [section()].
 sections(Document, Options) ->
     Runs = dyno_recording:runs(Document),

@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_content_verdicts).
--moduledoc "The demands and their outcomes: a table for each kind of verdict, and a summary.".
+-moduledoc false.
+%% The demands and their outcomes: a table for each kind of verdict, and a summary.
 
 -export([sections/1, conclusion/1]).
 
@@ -10,7 +11,6 @@
 
 -type section() :: dyno_report_section:section().
 
--doc "A table for each kind.".
 -spec sections(dyno_report:document()) -> [section()].
 sections(Document) ->
     Verdicts = get(~"verdicts", Document, []),

@@ -2,10 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_findings).
--moduledoc """
-The findings of a recording in every report: their selection, order and words. Problems come first;
-doubts and notes follow the measurements.
-""".
+-moduledoc false.
+%% The findings of a recording in every report: their selection, order and words. Problems come
+%% first; doubts and notes follow the measurements.
 
 -export([shown/1, first/2, others/2, sentence/1, json/1]).
 -export_type([shown/0]).
@@ -88,7 +87,6 @@ limit(#{limit := Limit, unit := Unit}) when is_number(Limit), Limit =/= 1 ->
 limit(_Finding) ->
     ~"Why".
 
--doc "Problems, as a section.".
 -spec first(dyno_report:document(), dyno_report:options()) -> [dyno_report_section:section()].
 first(Document, Options) ->
     case of_severities([critical, warning], Document) of
@@ -96,7 +94,6 @@ first(Document, Options) ->
         Findings -> section(~"Findings", Findings, ?FEW, Options)
     end.
 
--doc "Doubts and notes, as a section.".
 -spec others(dyno_report:document(), dyno_report:options()) -> [dyno_report_section:section()].
 others(Document, Options) ->
     section(~"Doubts and notes", of_severities([doubt, note], Document), ?FEW_OTHERS, Options).

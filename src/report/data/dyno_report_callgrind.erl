@@ -13,7 +13,6 @@ Samples have no call counts; each line of calls has the count 1.
 
 -export([format/2]).
 
--doc "The file.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->

@@ -23,7 +23,6 @@ Spreadsheets run a text that begins with `=`, `+`, `-` or `@` as a formula. Such
     ~"run", ~"size", ~"repetition", ~"node", ~"table", ~"row", ~"item", ~"field", ~"value", ~"unit"
 ]).
 
--doc "A line of headings, then the values.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     Lines =

@@ -16,7 +16,6 @@ waiting time of a hundred processes would hide processor time.
 
 -import(dyno_report_document, [get/3, name/2]).
 
--doc "The lines, with the profiles' first value.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->

@@ -8,7 +8,6 @@
 
 -export([format/2]).
 
--doc "The document as JSON, with a line end.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     {ok, [dyno_text:json(Document), $\n]}.

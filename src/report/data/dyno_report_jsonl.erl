@@ -8,7 +8,6 @@
 
 -export([format/2]).
 
--doc "The document's first line, then those of the runs.".
 -spec format(dyno_report:document(), dyno_report:options()) -> {ok, iodata()}.
 format(Document, _Options) ->
     {ok, [dyno_recording_lines:first(Document), dyno_recording_lines:rest(Document, #{})]}.

@@ -23,7 +23,6 @@ the label `of` has a sample's labels, such as processes.
 -define(DURATION_NS, 10).
 -define(DEFAULT_TYPE, 14).
 
--doc "The file.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->

@@ -13,7 +13,6 @@ is one of the file's profiles.
 
 -define(SCHEMA, ~"https://www.speedscope.app/file-format-schema.json").
 
--doc "The file, in JSON.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->

@@ -2,9 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_stacks).
--moduledoc """
-The profiles of a recording for reports and other formats: functions by name, and a title.
-""".
+-moduledoc false.
+%% The profiles of a recording for reports and other formats: functions by name, and a title.
 
 -export([profiles/1, samples/1, labels/1, format_error/1]).
 -export_type([profile/0, sample/1]).
@@ -20,7 +19,6 @@ The profiles of a recording for reports and other formats: functions by name, an
 -doc "The labels, such as processes; the functions, outermost first; the values.".
 -type sample(Value) :: {Labels :: [binary()], Stack :: [binary(), ...], [Value, ...]}.
 
--doc "All profiles with samples, of all runs.".
 -spec profiles(dyno_report:document()) ->
     {ok, [profile(), ...]} | {error, {?MODULE, no_stacks}}.
 profiles(Document) ->
@@ -48,7 +46,6 @@ profiles(Document) ->
 number(Value) when is_number(Value) -> Value;
 number(_Null) -> 0.
 
--doc "The samples of a profile, with recorded values.".
 -spec samples(dyno_report_document:object()) -> [sample(json:decode_value())].
 samples(Profile) ->
     Frames = list_to_tuple([dyno_text:clean(Frame) || Frame <- get(~"frames", Profile, [])]),
@@ -58,7 +55,6 @@ samples(Profile) ->
             get(~"samples", Profile, [])
     ].
 
--doc "The labels of a profile or sample.".
 -spec labels(dyno_report_document:object()) -> [binary()].
 labels(Of) ->
     Labels = get(~"labels", Of, #{}),

@@ -18,7 +18,6 @@ page's code inserts text as text, never as markup.
 
 -export([format/2]).
 
--doc "The page of a recording; all options are ignored.".
 -spec format(dyno_report:document(), dyno_report:options()) ->
     {ok, iodata()} | {error, dyno_error:error()}.
 format(Document, _Options) ->

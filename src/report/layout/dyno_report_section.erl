@@ -2,12 +2,11 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_section).
--moduledoc """
-A section of a report: a title with a table, paragraphs, or findings.
-
-A report's content is computed once, as sections (`m:dyno_report_content`); the console and Markdown
-only write them differently.
-""".
+-moduledoc false.
+%% A section of a report: a title with a table, paragraphs, or findings.
+%%
+%% A report's content is computed once, as sections (`m:dyno_report_content`); the console and
+%% Markdown only write them differently.
 
 -export([table/3, table/4, text/2, findings/3, word/1, lines/2]).
 
@@ -81,7 +80,6 @@ findings(_Title, [], _Total) ->
 findings(Title, Findings, Total) ->
     [#{title => Title, findings => Findings, hidden => Total - length(Findings)}].
 
--doc "An outcome as a readable word.".
 -spec word(json:decode_value()) -> dyno_report_table:cell().
 word(~"pass") ->
     {good, ~"PASS"};
@@ -110,7 +108,6 @@ word(Text) when is_binary(Text) -> dyno_text:clean(Text);
 word(_) ->
     ~"".
 
--doc "The section's lines on a console.".
 -spec lines(section(), dyno_report:options()) -> [iodata()].
 lines(#{columns := Columns, rows := Rows, hidden := Hidden} = Section, Options) ->
     Layout = (maps:with([width, colour, charset], Options))#{indent => 2},

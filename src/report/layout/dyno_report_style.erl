@@ -2,12 +2,11 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_style).
--moduledoc """
-The one module for colour: meanings in, ANSI escape sequences (ECMA-48 SGR) out.
-
-Callers name a text's meaning. Only the eight colours of every terminal are used, and colour is
-never the only sign of a meaning.
-""".
+-moduledoc false.
+%% The one module for colour: meanings in, ANSI escape sequences (ECMA-48 SGR) out.
+%%
+%% Callers name a text's meaning. Only the eight colours of every terminal are used, and colour is
+%% never the only sign of a meaning.
 
 -export([paint/3]).
 
@@ -17,7 +16,6 @@ never the only sign of a meaning.
 
 -type style() :: plain | title | header | dim | good | bad | doubtful.
 
--doc "The text in that style; unchanged without colour.".
 -spec paint(colour(), style(), iodata()) -> iodata().
 paint(off, _Style, Text) -> Text;
 paint(on, plain, Text) -> Text;

@@ -12,7 +12,7 @@
 -type metric() :: #{
     %% Its name in dotted form.
     id := binary(),
-    kind := counter | gauge | histogram,
+    type := counter | gauge | histogram,
     %% A sink converts nanoseconds for its receiver; other units are in OpenTelemetry's notation.
     unit := unit(),
     %% Its Prometheus name; that of a counter without _total.
@@ -83,8 +83,8 @@ rows() ->
 -spec metrics() -> [metric()].
 metrics() -> [metric(Row) || Row <- rows()].
 
-metric({_, _, Id, Kind, Unit, Prometheus, Help}) ->
-    #{id => Id, kind => Kind, unit => Unit, prometheus => Prometheus, help => Help}.
+metric({_, _, Id, Type, Unit, Prometheus, Help}) ->
+    #{id => Id, type => Type, unit => Unit, prometheus => Prometheus, help => Help}.
 
 -spec ordered(labels()) -> [{atom(), binary()}].
 ordered(Labels) ->

@@ -33,7 +33,7 @@
 
 -spec open(dyno_servers_sink:config()) ->
     {ok, binary(), state()} | {error, dyno_error:error()}.
-open(#{kind := Scheme, host := Host, port := Port, path := Path, temporality := Temporality}) ->
+open(#{protocol := Scheme, host := Host, port := Port, path := Path, temporality := Temporality}) ->
     Url = uri_string:recompose(#{
         scheme => atom_to_binary(Scheme), host => Host, port => Port, path => Path
     }),
@@ -196,7 +196,7 @@ label(Label) -> [$,, named(Label)].
 
 named({Key, Value}) -> json:encode(attribute(attribute_name(Key), Value)).
 
-metric(#{id := Id, kind := Kind, unit := Unit, help := Help} = Metric, Points, Temporality) ->
+metric(#{id := Id, type := Type, unit := Unit, help := Help} = Metric, Points, Temporality) ->
     Doubles = [double(Bound, Unit) || {Bound, _} <- dyno_servers_metrics:bounds(Unit)],
     Bounds = {encoded, json:encode(Doubles)},
     Data = #{
@@ -208,7 +208,7 @@ metric(#{id := Id, kind := Kind, unit := Unit, help := Help} = Metric, Points, T
     Described = #{name => <<"beam.", Id/binary>>, description => Help, unit => unit(Unit)},
     %% The numbers of the protocol's enumeration.
     Since = Data#{aggregationTemporality => map_get(Temporality, #{delta => 1, cumulative => 2})},
-    case Kind of
+    case Type of
         gauge -> Described#{gauge => Data};
         counter -> Described#{sum => Since#{isMonotonic => true}};
         histogram -> Described#{histogram => Since}
@@ -218,7 +218,7 @@ unit(ns) -> ~"s";
 unit(Unit) -> Unit.
 
 %% 64-bit integers are strings in this JSON.
-value(#{kind := histogram, unit := Unit}, {Counts, Sum}, Bounds) ->
+value(#{type := histogram, unit := Unit}, {Counts, Sum}, Bounds) ->
     #{
         count => integer_to_binary(lists:sum(Counts)),
         sum => double(Sum, Unit),

@@ -158,14 +158,14 @@ label({Key, Value}) -> [~",", pair(Key, Value)].
 
 pair(Key, Value) -> [atom_to_binary(Key), ~"=\"", escaped(Value), ~"\""].
 
-family(#{kind := Kind, help := Help} = Metric) ->
+family(#{type := Type, help := Help} = Metric) ->
     Name = name(Metric),
-    [~"# HELP ", Name, ~" ", Help, ~"\n# TYPE ", Name, ~" ", atom_to_binary(Kind), ~"\n"].
+    [~"# HELP ", Name, ~" ", Help, ~"\n# TYPE ", Name, ~" ", atom_to_binary(Type), ~"\n"].
 
-name(#{prometheus := Name, kind := counter}) -> [Name, ~"_total"];
+name(#{prometheus := Name, type := counter}) -> [Name, ~"_total"];
 name(#{prometheus := Name}) -> Name.
 
-samples(#{prometheus := Name, kind := histogram, unit := Unit}, {_, Labels, {Counts, Sum}}) ->
+samples(#{prometheus := Name, type := histogram, unit := Unit}, {_, Labels, {Counts, Sum}}) ->
     Bounds = [Bound || {_, Bound} <- dyno_servers_metrics:bounds(Unit)] ++ [~"+Inf"],
     Bucket = iolist_to_binary([Name, ~"_bucket{", Labels, ~",le=\""]),
     {Lines, Count} = lists:mapfoldl(

@@ -81,11 +81,11 @@ server(Labels, #{start_ns := StartNs}, Totals) ->
 
 add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Points} = Server) ->
     {LeftOut, Added} = lists:foldl(
-        fun({#{id := Id, kind := Kind} = Metric, Label, Value}, {Left, All}) ->
+        fun({#{id := Id, type := Type} = Metric, Label, Value}, {Left, All}) ->
             Key = {Id, Label},
             New = kept(Metric, Value),
             case All of
-                #{Key := {_, Old}} -> {Left, All#{Key := {Metric, plus(Kind, Old, New)}}};
+                #{Key := {_, Old}} -> {Left, All#{Key := {Metric, plus(Type, Old, New)}}};
                 #{} when map_size(All) < ?MOST_POINTS -> {Left, All#{Key => {Metric, New}}};
                 #{} -> {Left + 1, All}
             end
@@ -100,7 +100,7 @@ add_sum(#{start_ns := StartNs, duration_ns := Ns} = Sum, NowMs, #{points := Poin
         points := Added
     }}.
 
-kept(#{kind := histogram, unit := Unit}, #{sum := Sum} = Snapshot) ->
+kept(#{type := histogram, unit := Unit}, #{sum := Sum} = Snapshot) ->
     {dyno_servers_metrics:counts(Snapshot, Unit), Sum};
 kept(_Metric, Value) ->
     Value.
@@ -121,8 +121,8 @@ servers(NowMs, Totals) ->
             until_ns => UntilNs,
             points => [
                 {Id, Label, Value}
-             || {Id, Label} := {#{kind := Kind}, Value} <- maps:iterator(Points, ordered),
-                Kind =/= gauge orelse NowMs - AddedMs =< FreshMs
+             || {Id, Label} := {#{type := Type}, Value} <- maps:iterator(Points, ordered),
+                Type =/= gauge orelse NowMs - AddedMs =< FreshMs
             ]
         }
      || Labels := Server <- maps:iterator(Totals, ordered),

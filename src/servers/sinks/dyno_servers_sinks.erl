@@ -11,7 +11,7 @@
 -type config() :: #{
     sink := module(),
     %% The scheme: modules have several.
-    kind := atom(),
+    protocol := atom(),
     host => binary(),
     port => inet:port_number(),
     path => binary(),
@@ -28,7 +28,7 @@
 -define(NO_URL, "is not a URL").
 -define(TAGS, "tags as KEY:VALUE,KEY:VALUE are accepted").
 
-%% Scheme, module and kind, parts of the URL, its form, and options with defaults.
+%% Scheme, module and protocol, parts of the URL, its form, and options with defaults.
 schemes() ->
     Prefix = {prefix, ~"otp"},
     Tags = {tags, []},
@@ -75,12 +75,12 @@ parse(Text) ->
 
 parse(Url, #{scheme := Scheme} = Uri) ->
     case lists:keyfind(string:lowercase(Scheme), 1, schemes()) of
-        {_, Module, Kind, Has, Form, Options} ->
+        {_, Module, Protocol, Has, Form, Options} ->
             maybe
                 ok ?= without([userinfo, fragment | [host || is_atom(Has)]], Uri),
                 {ok, Address} ?= address(Has, Uri),
                 {ok, Chosen} ?= options(maps:get(query, Uri, ~""), Options),
-                {ok, maps:merge(Chosen, Address#{sink => Module, kind => Kind})}
+                {ok, maps:merge(Chosen, Address#{sink => Module, protocol => Protocol})}
             else
                 {error, Problem} -> failed(Url, Problem, [Form])
             end;

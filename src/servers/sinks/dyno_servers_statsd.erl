@@ -39,7 +39,7 @@
     form := form()
 }.
 -type form() :: #{
-    kind := statsd | dogstatsd,
+    protocol := statsd | dogstatsd,
     prefix := binary(),
     tags => [{binary(), binary()}],
     atom() => term()
@@ -48,22 +48,22 @@
 
 -spec open(dyno_servers_sink:config()) ->
     {ok, binary(), state()} | {error, dyno_error:error()}.
-open(#{kind := Kind, path := Path} = Form) ->
+open(#{protocol := Protocol, path := Path} = Form) ->
     case gen_udp:open(0, [local, binary, {active, false}]) of
         {ok, Socket} ->
-            {ok, <<(atom_to_binary(Kind))/binary, "+unix:", Path/binary>>, #{
+            {ok, <<(atom_to_binary(Protocol))/binary, "+unix:", Path/binary>>, #{
                 socket => Socket, to => {local, Path}, form => Form
             }};
         {error, Reason} ->
             {error, {?MODULE, {socket, Reason}}}
     end;
-open(#{kind := Kind, host := Host, port := Port} = Form) ->
+open(#{protocol := Protocol, host := Host, port := Port} = Form) ->
     maybe
         {ok, Family, Address} ?= dyno_servers_sinks:resolve(Host),
         {ok, Socket} ?= gen_udp:open(0, [Family, binary, {active, false}]),
         %% A connected socket reports a missing receiver.
         ok ?= gen_udp:connect(Socket, Address, Port),
-        Where = unicode:characters_to_binary(io_lib:format("~ts://~ts:~b", [Kind, Host, Port])),
+        Where = unicode:characters_to_binary(io_lib:format("~ts://~ts:~b", [Protocol, Host, Port])),
         {ok, Where, #{socket => Socket, to => connected, form => Form}}
     else
         {error, {_, _} = Error} -> {error, Error};
@@ -123,20 +123,22 @@ lines(Sums, Form) ->
     ].
 
 %% Datadog's agent computes the maximum of a distribution itself.
-point(#{id := ~"callback.duration.max"}, _Labels, _Value, #{kind := dogstatsd}) ->
+point(#{id := ~"callback.duration.max"}, _Labels, _Value, #{protocol := dogstatsd}) ->
     [];
-point(#{kind := counter}, _Labels, Zero, _Form) when Zero == 0 ->
+point(#{type := counter}, _Labels, Zero, _Form) when Zero == 0 ->
     [];
-point(#{id := Id, kind := histogram, unit := Unit}, Labels, Snapshot, #{kind := Of} = Form) ->
+point(
+    #{id := Id, type := histogram, unit := Unit}, Labels, Snapshot, #{protocol := Protocol} = Form
+) ->
     {Name, Tags} = named(Id, Labels, Form),
     [
-        iolist_to_binary([Name, Packed, type(Of), weighted(Weight), Tags])
-     || {Weight, Values} <- samples(Of, Snapshot),
-        Packed <- packed(Of, [number(Value, Unit) || Value <- Values])
+        iolist_to_binary([Name, Packed, type(Protocol), weighted(Weight), Tags])
+     || {Weight, Values} <- samples(Protocol, Snapshot),
+        Packed <- packed(Protocol, [number(Value, Unit) || Value <- Values])
     ];
-point(#{id := Id, kind := Kind, unit := Unit}, Labels, Value, Form) ->
+point(#{id := Id, type := Type, unit := Unit}, Labels, Value, Form) ->
     {Name, Tags} = named(Id, Labels, Form),
-    [iolist_to_binary([Name, number(Value, Unit), type(Kind), Tags])].
+    [iolist_to_binary([Name, number(Value, Unit), type(Type), Tags])].
 
 type(counter) -> ~"|c";
 type(gauge) -> ~"|g";
@@ -152,18 +154,18 @@ packed(dogstatsd, Values) -> [lists:join(~":", Values)].
 
 %% The common part of a sum's lines. StatsD: the beginning of the name, with labels at fixed places
 %% for patterns of names. DogStatsD: the tags.
-labels(Labels, #{kind := statsd, prefix := Prefix}) ->
+labels(Labels, #{protocol := statsd, prefix := Prefix}) ->
     Server = [part(maps:get(Key, Labels, ~"all")) || Key <- [node, module, name]],
     iolist_to_binary(lists:join(~".", [prefix(Prefix) | Server]));
-labels(Labels, #{kind := dogstatsd, tags := Own}) ->
+labels(Labels, #{protocol := dogstatsd, tags := Own}) ->
     Tags = [tag(Pair) || Pair <- Own ++ dyno_servers_metrics:ordered(Labels)],
     iolist_to_binary(lists:join(~",", Tags)).
 
-named(<<"callback.", Metric/binary>>, {Server, {callback, Callback}}, #{kind := statsd}) ->
+named(<<"callback.", Metric/binary>>, {Server, {callback, Callback}}, #{protocol := statsd}) ->
     {[Server, ~".", part(Callback), ~".", Metric, ~":"], []};
-named(Id, {Server, Label}, #{kind := statsd}) ->
+named(Id, {Server, Label}, #{protocol := statsd}) ->
     {[Server, ~".", Id, [[~".", Direction] || {direction, Direction} <- [Label]], ~":"], []};
-named(Id, {Tags, Label}, #{kind := dogstatsd, prefix := Prefix}) ->
+named(Id, {Tags, Label}, #{protocol := dogstatsd, prefix := Prefix}) ->
     All = [Tags || Tags =/= ~""] ++ [tag(Label) || Label =/= none],
     {[prefix(Prefix), ~".", Id, ~":"], [[~"|#", lists:join(~",", All)] || All =/= []]}.
 
@@ -209,15 +211,15 @@ snapshot's count.
 """.
 -spec samples(statsd | dogstatsd, dyno_histogram:snapshot()) ->
     [{Weight :: pos_integer(), [number(), ...]}].
-samples(_Kind, #{count := 1, min := Min}) ->
+samples(_Protocol, #{count := 1, min := Min}) ->
     [{1, [Min]}];
-samples(Kind, #{count := Count, min := Min, max := Max} = Snapshot) ->
+samples(Protocol, #{count := Count, min := Min, max := Max} = Snapshot) ->
     Buckets = [
         {min(Max, max(Min, (Low + High - 1) div 2)), N}
      || {Low, High, N} <- dyno_histogram:to_recording(Snapshot)
     ],
     Runs = first_is(Min, lists:reverse(first_is(Max, lists:reverse(Buckets)))),
-    case Kind of
+    case Protocol of
         statsd -> equal(min(Count, ?EQUAL_PARTS), Count, Runs);
         dogstatsd -> finer(Count, Runs)
     end.

@@ -61,7 +61,7 @@ end
 ```
 """.
 
--export([options/1, profiles/0, missing/1, misspelt/1, targets/1, format_error/1]).
+-export([options/1, keys/0, profiles/0, missing/1, misspelt/1, targets/1, format_error/1]).
 %% For Elixir
 -export(['__info__'/1, 'MACRO-__using__'/2]).
 -export_type([config/0, options/0, load/0, model/0, target/0, reason/0]).
@@ -270,7 +270,7 @@ resembles(_, _) ->
 options(Given) when is_map(Given) ->
     Config = with_called(Given),
     Fields = fields(Config),
-    Keys = [Key || {Key, _, _, _} <- Fields],
+    Keys = keys(),
     maybe
         [] ?= maps:keys(Config) -- Keys,
         {ok, Options} ?= dyno_error:each(fun(Field) -> option(Field, Config) end, Fields),
@@ -281,6 +281,10 @@ options(Given) when is_map(Given) ->
     end;
 options(_Other) ->
     {error, not_a_map}.
+
+-doc "The names of all options.".
+-spec keys() -> [atom(), ...].
+keys() -> [Key || {Key, _, _, _} <- fields(#{})].
 
 %% A threshold on a function of the target is an invariant.
 with_called(#{thresholds := Texts} = Config) when length(Texts) > 0 ->

@@ -2,12 +2,11 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_suite_source).
--moduledoc """
-Loads a suite's module into this node, from a source file, a beam file or the code path.
-
-A source file is compiled into a temporary folder on the code path, so that nodes started by the
-suite find the module too. `forget/1` undoes everything.
-""".
+-moduledoc false.
+%% Loads a suite's module into this node, from a source file, a beam file or the code path.
+%%
+%% A source file is compiled into a temporary folder on the code path, so that nodes started by the
+%% suite find the module too. `forget/1` undoes everything.
 
 -export([load/1, load_module/1, forget/1, format_error/1, fault/1]).
 -export_type([source/0, loaded/0, form/0, reason/0]).
@@ -52,7 +51,6 @@ suite find the module too. `forget/1` undoes everything.
     | {several_suites, file:filename(), [module(), ...]}
     | no_compiler.
 
--doc "Loads the suite and checks its required callbacks.".
 -spec load(source()) -> {ok, loaded()} | {error, reason()}.
 load({Form, _Given}) ->
     {ok, #{module => Form, form => Form, path => undefined, folder => undefined}};
@@ -203,7 +201,6 @@ load_beam(Path) ->
             load_from(Module, filename:absname(Path), Loaded)
     end.
 
--doc "Removes everything from `load/1`.".
 -spec forget(loaded()) -> ok.
 forget(#{helpers := Helpers} = Loaded) ->
     ok = dyno_performerl_lib:remove(Helpers),

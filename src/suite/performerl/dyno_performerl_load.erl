@@ -47,7 +47,6 @@ The options of every source; `timeout_ms` limits `start_load` beyond the load's 
     info => term()
 }.
 
--doc "Starts the load, linked to the caller.".
 -spec start_link(options()) -> {ok, pid()}.
 start_link(Options) ->
     {ok, _} = gen_server:start_link(?MODULE, Options, []).

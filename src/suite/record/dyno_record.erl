@@ -32,29 +32,8 @@ of all such modules; `servers` are all.
 -type callbacks() :: dyno_test_callbacks:t().
 
 -define(DURATION_MS, 30_000).
--define(OPTIONS, [
-    duration_ms,
-    warmup_ms,
-    interval_ms,
-    patterns,
-    servers,
-    thresholds,
-    level,
-    budget,
-    profile,
-    distribution,
-    without,
-    repeat,
-    invariants,
-    instruments,
-    timeout_ms,
-    code_paths,
-    cookie,
-    name,
-    recording,
-    progress,
-    watch
-]).
+%% Options of tests without a meaning here.
+-define(OF_TESTS, [sizes, seed, control, agents, load, load_nodes]).
 %% Not in OTP's folders, but part of the language.
 -define(ELIXIR, [elixir, eex, ex_unit, iex, logger, mix, hex]).
 
@@ -69,7 +48,7 @@ A node is unreachable, or an option is wrong: nothing was measured.
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Nodes, Options) ->
     maybe
-        ok ?= dyno_option:known(?OPTIONS, Options),
+        ok ?= dyno_option:known(dyno_test:keys() -- ?OF_TESTS, Options),
         ok ?= dyno_target_node:connect(Nodes, maps:with([cookie, name], Options)),
         %% Looks at the node's health, in which dyno_doctor finds problems.
         Instruments = maps:get(instruments, Options, []) ++ [dyno_agent_look],

@@ -64,7 +64,6 @@ named_once(#{name := Name, location := Location}, Names) ->
     lists:member(Name, Names) andalso throw({Location, {same_name, Name}}),
     [Name | Names].
 
--doc "A sentence with the place of the error and the expected text.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({Line, Column, Problem}) ->
     io_lib:format("line ~b, column ~b: ~ts", [Line, Column, problem(Problem)]).

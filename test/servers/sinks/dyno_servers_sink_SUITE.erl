@@ -28,7 +28,7 @@ urls_are_read(_Config) ->
     Read = fun(Url) ->
         {ok, #{sink := Module} = Config} = dyno_servers_sink:parse(Url),
         {module, Module} = code:ensure_loaded(Module),
-        maps:without([sink, kind], Config)
+        maps:without([sink, protocol], Config)
     end,
     ?assertEqual(
         #{host => ~"10.0.0.1", port => 9125, prefix => ~"otp"}, Read("statsd://10.0.0.1:9125")
@@ -156,7 +156,7 @@ what_cannot_be_opened_is_no_sink(_Config) ->
 a_sink_ends_with_its_owner(_Config) ->
     Self = self(),
     {Owner, Monitor} = spawn_monitor(fun() ->
-        {ok, _} = dyno_servers_sink:start_link(#{sink => ?MODULE, kind => test, test => Self}),
+        {ok, _} = dyno_servers_sink:start_link(#{sink => ?MODULE, protocol => test, test => Self}),
         exit(killed_by_test)
     end),
     receive
@@ -169,7 +169,7 @@ a_sink_ends_with_its_owner(_Config) ->
 start(Config) ->
     Trapped = process_flag(trap_exit, true),
     try
-        dyno_servers_sink:start_link(Config#{sink => ?MODULE, kind => test, test => self()})
+        dyno_servers_sink:start_link(Config#{sink => ?MODULE, protocol => test, test => self()})
     after
         process_flag(trap_exit, Trapped)
     end.

@@ -35,8 +35,8 @@ all() ->
         unknown_hosts_are_refused
     ].
 
--define(STATSD, #{kind => statsd, prefix => ~"otp"}).
--define(DOGSTATSD, #{kind => dogstatsd, prefix => ~"otp", tags => [{~"env", ~"live"}]}).
+-define(STATSD, #{protocol => statsd, prefix => ~"otp"}).
+-define(DOGSTATSD, #{protocol => dogstatsd, prefix => ~"otp", tags => [{~"env", ~"live"}]}).
 
 statsd_lines(_Config) ->
     Lines = lines([server(), stage()], ?STATSD),
@@ -257,7 +257,7 @@ over_udp(_Config) ->
     {Sink, Received} = sent(Url, [server()], Socket),
     ?assertEqual(iolist_to_binary(io_lib:format("statsd://localhost:~b", [Port])), Sink),
     Expected = dyno_servers_statsd:lines(
-        [server()], #{kind => statsd, prefix => ~"a.b"}
+        [server()], #{protocol => statsd, prefix => ~"a.b"}
     ),
     ?assertEqual(Expected, Received),
     ?assertMatch(<<"a.b.shop_10", _/binary>>, hd(Received)).
@@ -271,7 +271,7 @@ over_ipv6(_Config) ->
             ?assertEqual(
                 dyno_servers_statsd:lines(
                     [server()],
-                    #{kind => dogstatsd, prefix => ~"otp", tags => []}
+                    #{protocol => dogstatsd, prefix => ~"otp", tags => []}
                 ),
                 Received
             );
@@ -400,22 +400,25 @@ received(Socket, Lines) ->
 
 %% A strict parser: {Name, Type, Values, Rate, Tags}.
 
-lines(Sums, #{kind := Kind} = Form) ->
-    [parse(Kind, Line) || Line <- dyno_servers_statsd:lines(Sums, Form)].
+lines(Sums, #{protocol := Protocol} = Form) ->
+    [parse(Protocol, Line) || Line <- dyno_servers_statsd:lines(Sums, Form)].
 
-parse(Kind, Line) ->
+parse(Protocol, Line) ->
     {match, _} = re:run(Line, "^[^\n\r]+$", [dollar_endonly]),
     [Data, Type | More] = binary:split(Line, ~"|", [global]),
     [Name | Values] = binary:split(Data, ~":", [global]),
     {match, _} = re:run(Name, "^[a-zA-Z0-9_-]+(\\.[a-zA-Z0-9_-]+)*$"),
-    true = lists:member(Type, types(Kind)),
-    true = Kind =:= dogstatsd orelse length(Values) =:= 1,
+    true = lists:member(Type, types(Protocol)),
+    true = Protocol =:= dogstatsd orelse length(Values) =:= 1,
     {Rate, Tags} =
         case More of
-            [] -> {1.0, []};
-            [<<"@", R/binary>>] -> {number(R), []};
-            [<<"#", T/binary>>] when Kind =:= dogstatsd -> {1.0, tags(T)};
-            [<<"@", R/binary>>, <<"#", T/binary>>] when Kind =:= dogstatsd -> {number(R), tags(T)}
+            [] ->
+                {1.0, []};
+            [<<"@", R/binary>>] ->
+                {number(R), []};
+            [<<"#", T/binary>>] when Protocol =:= dogstatsd -> {1.0, tags(T)};
+            [<<"@", R/binary>>, <<"#", T/binary>>] when Protocol =:= dogstatsd ->
+                {number(R), tags(T)}
         end,
     true = Rate > 0 andalso Rate =< 1,
     {Name, Type, [number(Value) || Value <- Values], Rate, Tags}.
