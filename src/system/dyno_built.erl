@@ -6,7 +6,7 @@
 %% Finds a project's built code: of rebar3 or Mix for one or more profiles (_build/default,
 %% _build/test, _build/dev), or of other tools in ebin folders.
 
--export([folders/2, modified/1]).
+-export([folders/2]).
 
 -include_lib("kernel/include/file.hrl").
 
@@ -45,8 +45,7 @@ folders(Root, Weight) ->
 beams(Profile) ->
     filelib:wildcard(filename:join([Profile, "*", "*", "ebin", "*.beam"])).
 
--doc "When a file was changed, in seconds since 1970; 0 if unknown.".
--spec modified(file:filename()) -> integer().
+%% In seconds since 1970; 0 if unknown.
 modified(File) ->
     case file:read_file_info(File, [raw, {time, posix}]) of
         {ok, #file_info{mtime = Seconds}} when is_integer(Seconds) -> Seconds;
