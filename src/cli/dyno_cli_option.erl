@@ -276,10 +276,7 @@ accepted({list, Reader}) ->
 
 nearest({one_of, Words}, Text) ->
     Names = [atom_to_list(Word) || Word <- Words],
-    case dyno_similar:nearest(unicode:characters_to_list(Text), Names) of
-        {ok, Name} -> ["; did you mean ", Name, "?"];
-        none -> ""
-    end;
+    dyno_similar:meant(dyno_similar:nearest(unicode:characters_to_list(Text), Names));
 nearest(_Reader, _Text) ->
     "".
 

@@ -336,10 +336,7 @@ format_error({unknown, Thing, Node, Name, Nearest}) ->
             application ->
                 "application ~ts is not started in ~ts~ts"
         end,
-    io_lib:format(Format, [Name, Node, meant(Nearest)]).
+    io_lib:format(Format, [Name, Node, dyno_similar:meant(Nearest)]).
 
 things(servers) -> "servers";
 things(_Processes) -> "processes".
-
-meant({ok, Name}) -> ["; did you mean ", Name, "?"];
-meant(none) -> "".

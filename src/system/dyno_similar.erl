@@ -6,7 +6,7 @@
 %% Finds the probable meaning of an unknown name, by Jaro similarity: 0 is nothing in common, 1 is
 %% equal.
 
--export([nearest/2, closest/2, closest_are/1, is_slip/2]).
+-export([nearest/2, meant/1, closest/2, closest_are/1, is_slip/2]).
 
 %% The least similarity of a typing error: "--sises" and "--sizes" have 0.90, "cowbyo" and "cowboy"
 %% 0.94,
@@ -49,6 +49,11 @@ by_other_name(Written, Names) ->
         Name
      || Meant <- maps:get(Plain(Written), ?OTHER_NAMES, []), Name <- Names, Plain(Name) =:= Meant
     ].
+
+-doc "The end of a sentence about an unknown name: the result of `nearest/2`.".
+-spec meant({ok, unicode:chardata()} | none) -> unicode:chardata().
+meant({ok, Name}) -> ["; did you mean ", Name, "?"];
+meant(none) -> "".
 
 -doc "The few most similar names, nearest first.".
 -spec closest(unicode:chardata(), [Name]) -> [Name] when Name :: unicode:chardata().

@@ -18,6 +18,12 @@ time limit), `latency` and `argument` (of a second, or of all), `stopped`.
 -type reason() :: {File :: binary(), file:posix() | badarg | {line, pos_integer()}}.
 
 -define(FORMAT, ~"dyno trace 1").
+-define(INTEGERS, [
+    at, id, depth, duration_ns, count, dropped, not_shown, argument, others, observed_ms, asked_ms
+]).
+-define(TEXTS, [node, pid, name, function, caller, value, message, to]).
+%% Each with a value.
+-define(LIMITS, [count, for_ms, rate, queue, bytes, open]).
 
 -doc """
 The item of an agent's event. `ahead` is the lead of the node's monotonic time over this node's time
@@ -191,7 +197,7 @@ atoms(_Key, Value) ->
 %% by hand, or by a later dyno.
 is_well_typed(#{event := Event} = Item) ->
     lists:all(fun(Key) -> is_map_key(Key, Item) end, needed(Event)) andalso
-        lists:all(fun({Key, Value}) -> is_type(type(Key), Value) end, maps:to_list(Item)).
+        is(maps:with(maps:keys(Item), types()), Item).
 
 needed(call) -> [at, node, pid, call];
 needed(return) -> [at, node, pid, id, function, duration_ns];
@@ -204,105 +210,50 @@ needed(argument) -> [at, node, of_what, argument, values, others];
 needed(stopped) -> [node, reason];
 needed(_Other) -> [].
 
-type(Key) when
-    Key =:= at;
-    Key =:= id;
-    Key =:= depth;
-    Key =:= duration_ns;
-    Key =:= count;
-    Key =:= dropped;
-    Key =:= not_shown;
-    Key =:= argument;
-    Key =:= others;
-    Key =:= observed_ms;
-    Key =:= asked_ms
-->
-    integer;
-type(Key) when
-    Key =:= node;
-    Key =:= pid;
-    Key =:= name;
-    Key =:= function;
-    Key =:= caller;
-    Key =:= value;
-    Key =:= message;
-    Key =:= to
-->
-    text;
-type(call) ->
-    text_or_null;
-type(stack) ->
-    texts;
-type(values) ->
-    counts;
-type(functions) ->
-    functions;
-type(open) ->
-    open;
-type(sampled) ->
-    boolean;
-type(class) ->
-    atom;
-type(reason) ->
-    reason;
-type(visit) ->
-    map;
-type(_Key) ->
-    any.
+types() ->
+    Latency = maps:from_keys([count, mean, p50, p90, p99, max], integer),
+    Others = #{
+        call => text_or_null,
+        stack => {list, text},
+        values => {list, {integer, text}},
+        functions => {list, Latency#{function => text, bars => {some, {integer, integer}}}},
+        open => {list, #{function => text, count => integer, ns => integer}},
+        sampled => boolean,
+        class => atom,
+        reason => reason,
+        visit => #{}
+    },
+    maps:merge(
+        maps:merge(maps:from_keys(?INTEGERS, integer), maps:from_keys(?TEXTS, text)), Others
+    ).
 
-is_type(integer, Value) ->
+is(integer, Value) ->
     is_integer(Value);
-is_type(text, Value) ->
+is(text, Value) ->
     is_binary(Value);
-is_type(text_or_null, Value) ->
+is(text_or_null, Value) ->
     is_binary(Value) orelse Value =:= null;
-is_type(texts, Value) ->
-    is_list(Value) andalso lists:all(fun is_binary/1, Value);
-is_type(counts, Value) ->
-    is_list(Value) andalso lists:all(fun is_count/1, Value);
-is_type(functions, Value) ->
-    is_list(Value) andalso lists:all(fun is_function_of/1, Value);
-is_type(open, Value) ->
-    is_list(Value) andalso lists:all(fun is_open/1, Value);
-is_type(boolean, Value) ->
+is(boolean, Value) ->
     is_boolean(Value);
-is_type(atom, Value) ->
+is(atom, Value) ->
     is_atom(Value);
-is_type(map, Value) ->
-    is_map(Value);
-is_type(reason, #{limit := Limit} = Reason) ->
+is({list, Type}, Values) ->
+    is_list(Values) andalso lists:all(fun(Value) -> is(Type, Value) end, Values);
+is({some, Type}, Values) ->
+    Values =/= [] andalso is({list, Type}, Values);
+is({First, Second}, [One, Other]) ->
+    is(First, One) andalso is(Second, Other);
+is(reason, #{limit := Limit} = Reason) ->
     is_atom(Limit) andalso is_integer(maps:get(value, Reason, 0)) andalso
         is_binary(maps:get(text, Reason, ~"")) andalso
-        (is_map_key(value, Reason) orelse not lists:member(Limit, limits())) andalso
+        (is_map_key(value, Reason) orelse not lists:member(Limit, ?LIMITS)) andalso
         (is_map_key(text, Reason) orelse Limit =/= failed);
-is_type(reason, _Value) ->
-    false;
-is_type(any, _Value) ->
-    true.
-
-limits() -> [count, for_ms, rate, queue, bytes, open].
-
-is_open(#{function := Name, count := N, ns := Ns}) ->
-    is_binary(Name) andalso is_integer(N) andalso is_integer(Ns);
-is_open(_Other) ->
-    false.
-
-is_count([Count, Text]) -> is_integer(Count) andalso is_binary(Text);
-is_count(_Other) -> false.
-
-is_function_of(#{function := Name, bars := Bars} = Of) when is_binary(Name), is_list(Bars) ->
+is(Fields, #{} = Map) when is_map(Fields) ->
     lists:all(
-        fun(Key) -> is_integer(maps:get(Key, Of, none)) end, [count, mean, p50, p90, p99, max]
-    ) andalso
-        Bars =/= [] andalso
-        lists:all(
-            fun
-                ([A, B]) -> is_integer(A) andalso is_integer(B);
-                (_) -> false
-            end,
-            Bars
-        );
-is_function_of(_Other) ->
+        fun({Key, Type}) -> is_map_key(Key, Map) andalso is(Type, map_get(Key, Map)) end,
+        maps:to_list(Fields)
+    );
+is(_Type, _Value) ->
     false.
 
 atom(Text) ->

@@ -164,12 +164,8 @@ action(Action, At) ->
             Action;
         false ->
             Names = [atom_to_list(Name) || Name <- ?ACTIONS],
-            Meant =
-                case dyno_similar:nearest(atom_to_list(Action), Names) of
-                    {ok, Name} -> ["; did you mean ", Name, "?"];
-                    none -> ""
-                end,
-            throw({column(At), [accepted(), Meant]})
+            Meant = dyno_similar:nearest(atom_to_list(Action), Names),
+            throw({column(At), [accepted(), dyno_similar:meant(Meant)]})
     end.
 
 accepted() -> "behind the arrow stand return, time, caller or stack, with commas between them".

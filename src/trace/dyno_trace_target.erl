@@ -237,10 +237,10 @@ called(Call) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({not_loaded, Node, Module, Nearest}) ->
     io_lib:format("~ts has no module ~ts, neither loaded nor on its code path~ts", [
-        Node, Module, meant(Nearest)
+        Node, Module, dyno_similar:meant(Nearest)
     ]);
 format_error({no_function, Node, Function, [], Nearest}) ->
-    io_lib:format("~ts has no function ~ts~ts", [Node, Function, meant(Nearest)]);
+    io_lib:format("~ts has no function ~ts~ts", [Node, Function, dyno_similar:meant(Nearest)]);
 format_error({no_function, Node, Function, Arities, _Nearest}) ->
     io_lib:format("~ts has no ~ts; it has ~ts", [
         Node, Function, lists:join(", ", lists:sublist(Arities, ?MOST_NAMED))
@@ -257,6 +257,3 @@ format_error({no_argument, Function, Number, Arity}) ->
     io_lib:format("~ts has no argument ~b: --args takes 1 to ~b", [Function, Number, Arity]);
 format_error({no_process, Node}) ->
     io_lib:format("no process of ~ts is what --process says", [Node]).
-
-meant({ok, Name}) -> ["; did you mean ", Name, "?"];
-meant(none) -> "".

@@ -69,7 +69,7 @@ instead(M, F, A, Exported) ->
             SameArity = [atom_to_list(N) || {N, Arity} <- Exported, Arity =:= A],
             case dyno_similar:nearest(atom_to_list(F), SameArity) of
                 {ok, Name} ->
-                    ["; did you mean ", dyno_agent_name:mfa({M, list_to_atom(Name), A}), "?"];
+                    dyno_similar:meant({ok, dyno_agent_name:mfa({M, list_to_atom(Name), A})});
                 none ->
                     Names = lists:usort([atom_to_list(N) || {N, _} <- Exported]),
                     did_you_mean(atom_to_list(F), Names)
@@ -79,11 +79,7 @@ instead(M, F, A, Exported) ->
             ["; there is ", lists:join(", ", Functions)]
     end.
 
-did_you_mean(Text, Names) ->
-    case dyno_similar:nearest(Text, Names) of
-        {ok, Name} -> ["; did you mean ", Name, "?"];
-        none -> ""
-    end.
+did_you_mean(Text, Names) -> dyno_similar:meant(dyno_similar:nearest(Text, Names)).
 
 -spec place(module(), dyno_error:error()) -> {file:filename(), pos_integer()} | undefined.
 place(Module, {?MODULE, {failed, _, _, {raised, _, _, Stack}}}) ->

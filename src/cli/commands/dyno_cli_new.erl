@@ -197,10 +197,7 @@ format_error({unknown_template, Template}) ->
         lists:join(" or ", Templates),
         ", not a ",
         Template,
-        [
-            ["; did you mean ", Near, "?"]
-         || {ok, Near} <- [dyno_similar:nearest(Template, Templates)]
-        ]
+        dyno_similar:meant(dyno_similar:nearest(Template, Templates))
     ];
 format_error({no_name, Template}) ->
     ["give it a name: dyno new ", Template, " NAME"];

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% The metrics, histograms and series of a load in a recording. Pure.
 
--export([metrics/1, histograms/1, series/1, outcome/2]).
+-export([metrics/1, histograms/1, series/1, outcome/2, operations/0]).
 -export([known/0, known_of_probe/0]).
 
 -type part() :: #{atom() => term()}.

@@ -76,38 +76,30 @@ state(kept) -> ~"kept";
 state(saturated) -> ~"saturated";
 state(generator) -> ~"generator limited".
 
-%% The columns of some operations in a time; `Of` gives both.
+%% The columns of some operations in a time, from their metrics; `Of` gives both.
 measured(Of) ->
+    Times = [~"latency.p50", ~"latency.p99", ~"latency.max", ~"service.p50", ~"service.p99"],
     [
-        {Name, Title, Type, Better, fun(Item) ->
-            {DurationNs, Snapshot} = Of(Item),
-            Value(DurationNs, Snapshot)
-        end}
-     || {Name, Title, Type, Better, Value} <- [
-            {~"count", ~"Operations", count, higher, fun(_, #{successes := Ok}) -> Ok end},
-            {~"throughput", ~"Throughput", {number, ~"1/s"}, higher, fun(Ns, Snapshot) ->
-                dyno_load_recorder:per_s(Snapshot, Ns)
-            end},
-            {~"errors", ~"Errors", count, lower, fun(_, #{failures := Failed}) -> Failed end},
-            {~"errors_rate", ~"Share of errors", ratio, lower, fun error_rate/2},
-            time(~"latency_p50", ~"Response time, p50", response, 0.5),
-            time(~"latency_p99", ~"Response time, p99", response, 0.99),
-            time(~"latency_max", ~"Response time, max", response, 1.0),
-            time(~"service_p50", ~"Service time, p50", service, 0.5),
-            time(~"service_p99", ~"Service time, p99", service, 0.99)
-        ]
+        {Name, Title, Type, Better, fun(Item) -> measured(Value, Of(Item)) end}
+     || {Name, Metric, Type, Better} <- [
+            {~"count", ~"operations.count", count, higher},
+            {~"throughput", ~"throughput", {number, ~"1/s"}, higher},
+            {~"errors", ~"errors.count", count, lower},
+            {~"errors_rate", ~"errors.rate", ratio, lower}
+            | [{binary:replace(M, ~".", ~"_"), M, {number, ~"ns"}, lower} || M <- Times]
+        ],
+        {Found, Title, _, Value} <- dyno_load_metrics:operations(),
+        Found =:= Metric
     ].
 
-error_rate(_Ns, #{successes := Ok, failures := Failed}) -> Failed / max(1, Ok + Failed).
-
-time(Name, Title, Key, Quantile) ->
-    {Name, Title, {number, ~"ns"}, lower, fun(_, Snapshot) ->
-        dyno_histogram:quantile(histogram(Key, Snapshot), Quantile)
-    end}.
-
-%% Without an intended start both are the same.
-histogram(service, #{service := undefined, response := Response}) -> Response;
-histogram(Key, Snapshot) -> map_get(Key, Snapshot).
+%% Without an intended start both times are the same.
+measured(Value, {DurationNs, #{service := undefined, response := Response} = Snapshot}) ->
+    measured(Value, {DurationNs, Snapshot#{service := Response}});
+measured(Value, Measured) ->
+    case Value(Measured) of
+        {Number, _} when is_number(Number) -> Number;
+        _ -> undefined
+    end.
 
 probes() ->
     #{

@@ -28,6 +28,7 @@ groups() ->
             a_closed_load,
             an_open_load,
             kinds_and_phases,
+            what_never_ended_is_slow_in_tables,
             a_search,
             load_nodes,
             without_a_result,
@@ -64,6 +65,7 @@ snapshot(Model, TimesMs, Options) ->
      || Ms <- maps:get(lags_ms, Options, [])
     ],
     [ok = dyno_load_recorder:queued(Recorder) || _ <- lists:seq(1, maps:get(queued, Options, 0))],
+    [ok = dyno_load_recorder:started(Recorder) || _ <- lists:seq(1, maps:get(endless, Options, 0))],
     Snapshot = dyno_load_recorder:snapshot(Recorder),
     ok = dyno_load_recorder:delete(Recorder),
     Snapshot.
@@ -284,6 +286,22 @@ kinds_and_phases(_Config) ->
         table(~"phases", Result)
     ),
     ?assert(lists:member(~"operation.write.latency", names(histograms, Result))).
+
+%% Of 100 operations three never end: nobody knows the 99th, the metrics' and the tables'.
+what_never_ended_is_slow_in_tables(_Config) ->
+    [Part] = round_of(open(100)),
+    Read = snapshot(open, lists:seq(1, 97), #{endless => 3}),
+    Result = result([Part], [pool([#{read => Read, write => snapshot(open, [1])}])]),
+    #{~"operation.read.latency.p99" := null, ~"operation.write.latency.p99" := _} =
+        metrics(Result),
+    [
+        #{~"latency_p99" := P99, ~"latency_max" := Max, ~"latency_p50" := P50},
+        #{~"latency_p99" := Ms}
+    ] =
+        table(~"operations", Result),
+    ?assertMatch({undefined, undefined}, {P99, Max}),
+    ?assert(P50 > 49 * ?MS),
+    ?assert(Ms > 0).
 
 a_search(_Config) ->
     Searched = fun Searched(S) ->
