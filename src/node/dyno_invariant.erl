@@ -46,7 +46,8 @@ invariant has not held. Operators are Erlang's eight comparisons.
     why := binary() | undefined
 }.
 
--type reason() :: {bad_invariant, term()}.
+-type reason() ::
+    {bad_invariant, term()} | {in_text, Text :: binary(), Column :: pos_integer(), Why :: iodata()}.
 
 -define(OPERATORS, ['==', '/=', '=:=', '=/=', '<', '=<', '>', '>=']).
 
@@ -61,11 +62,15 @@ read({Name, {M, F, A}, Operator, Value} = Source) when is_atom(M), is_atom(F), i
         _ -> {error, {bad_invariant, Source}}
     end;
 read(Source) when is_list(Source); is_binary(Source) ->
-    maybe
-        {ok, Text} ?= dyno_option:text(Source),
-        {ok, _} ?= parse(Text)
-    else
-        _ -> {error, {bad_invariant, Source}}
+    case dyno_option:text(Source) of
+        {ok, Text} ->
+            try
+                read(parse(Text))
+            catch
+                throw:{Column, Why} -> {error, {in_text, Text, Column, Why}}
+            end;
+        error ->
+            {error, {bad_invariant, Source}}
     end;
 read(Source) ->
     {error, {bad_invariant, Source}}.
@@ -77,27 +82,70 @@ parse(Text) ->
             [Before, After] -> {string:trim(Before), After};
             [All] -> {string:trim(All), All}
         end,
-    maybe
-        {ok, Tokens, _} ?= erl_scan:string(in_erlang(in_base_unit(Code)) ++ "."),
-        {ok, [{op, _, Operator, Call, Expected}]} ?= erl_parse:parse_exprs(Tokens),
-        {call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Arguments} ?= Call,
-        {ok, [Value | Values]} ?= terms([Expected | Arguments]),
-        read({Name, {M, F, Values}, Operator, Value})
-    else
-        _ -> error
+    End = string:length(string:trim(Text, trailing)) + 1,
+    Column = string:length(Text) - string:length(Code) + 1,
+    {Left, Operator, Value} = comparison(tokens(in_base_unit(Code, Column), Column, End), End),
+    {{M, F, Arguments}, Expected} = {called(Left), term(Value)},
+    {Name, {M, F, Arguments}, Operator, Expected}.
+
+tokens(Code, Column, End) ->
+    case erl_scan:string(in_erlang(Code), {1, Column}) of
+        {ok, Tokens, _} -> Tokens;
+        {error, {{_, At}, Module, Why}, _} -> throw({min(At, End), Module:format_error(Why)})
     end.
 
+comparison(Tokens, End) ->
+    case erl_parse:parse_exprs(Tokens ++ [{dot, {1, End}}]) of
+        {ok, [{op, At, Operator, Left, Value}]} ->
+            lists:member(Operator, ?OPERATORS) orelse throw({column(At), comparison_expected()}),
+            {Left, Operator, Value};
+        {ok, [Call]} ->
+            _ = called(Call),
+            throw({End, comparison_expected()});
+        {ok, [_, Next | _]} ->
+            throw({column(element(2, Next)), "one comparison is expected"});
+        {error, Error} ->
+            {{_, At}, Why} = dyno_syntax:error(Tokens, {1, End}, Error),
+            throw({At, Why})
+    end.
+
+called({call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Arguments}) ->
+    {M, F, [term(Argument) || Argument <- Arguments]};
+called(Other) ->
+    throw({column(element(2, Other)), "a call is expected, such as erlang:memory(total)"}).
+
+term(Expression) ->
+    try
+        erl_parse:normalise(Expression)
+    catch
+        error:_ -> throw({column(element(2, Expression)), "a term is expected, such as 500 or [a]"})
+    end.
+
+comparison_expected() ->
+    ["a comparison is expected, one of " | operators()].
+
+operators() ->
+    lists:join(" ", [atom_to_list(O) || O <- ?OPERATORS]).
+
+column(Anno) -> erl_anno:column(Anno).
+
 %% 500 MB as 500000000.
-in_base_unit(Code) ->
+in_base_unit(Code, Column) ->
     maybe
         {match, [Before, Number]} ?=
             re:run(Code, ~"^(.*[<>=]\\s*)(-?[0-9][0-9.]*\\s*[\\p{L}/%]+)\\s*$", [
                 unicode, dotall, {capture, all_but_first, binary}
             ]),
-        {ok, {Value, _Unit}} ?= dyno_unit:parse(Number),
+        {{ok, {Value, _Unit}}, _} ?= {dyno_unit:parse(Number), Before},
         text("~ts~w", [Before, Value])
     else
-        _ -> Code
+        {{error, {unknown_unit, Offset, Unit}}, Left} ->
+            throw({
+                Column + string:length(Left) + Offset,
+                dyno_threshold_problem:wording({unknown_unit, Unit})
+            });
+        _ ->
+            Code
     end.
 
 -doc "Whether the text begins with a call: a function of the target is its subject.".
@@ -115,13 +163,6 @@ is_call(Chars) ->
 %% Most languages write <= for Erlang's =<.
 in_erlang(Code) ->
     re:replace(Code, ~"(?<![=<])<=(?![=<])", ~"=<", [unicode, {return, list}]).
-
-terms(Expressions) ->
-    try
-        {ok, [erl_parse:normalise(E) || E <- Expressions]}
-    catch
-        error:_ -> error
-    end.
 
 -doc "As text for `read/1`.".
 -spec print(t()) -> binary().
@@ -275,15 +316,17 @@ because(Why) -> Why.
 ms(Ms) -> dyno_unit:format(Ms, ~"ms").
 
 -spec format_error(reason()) -> unicode:chardata().
+format_error({in_text, Text, Column, Why}) ->
+    io_lib:format("\"~ts\", column ~b: ~ts; ~ts", [Text, Column, Why, accepted()]);
 format_error({bad_invariant, Source}) ->
-    Text =
-        case is_binary(Source) orelse io_lib:printable_unicode_list(Source) of
-            true -> io_lib:format("\"~ts\"", [Source]);
-            false -> io_lib:format("~0tP", [Source, 15])
-        end,
     io_lib:format(
-        "~ts is not an invariant; write {Name, {Module, Function, Arguments}, Operator, Value} or, "
-        "as text, \"NAME: module:function(ARGUMENTS) OPERATOR VALUE\", with one of the operators "
-        "~ts",
-        [Text, lists:join(" ", [atom_to_list(O) || O <- ?OPERATORS])]
+        "~0tP is not an invariant; write {Name, {Module, Function, Arguments}, Operator, Value}; ~ts",
+        [Source, 15, accepted()]
     ).
+
+accepted() ->
+    [
+        "as text it is \"NAME: module:function(ARGUMENTS) OPERATOR VALUE\", with or without the name "
+        "and with one of the operators "
+        | operators()
+    ].

@@ -26,29 +26,42 @@
     [dyno_recording_table:table()].
 tables(Total, Rows, Alarms) ->
     Servers = dyno_servers_total:servers(Total),
+    DurationNs = dyno_servers_total:duration_ns(Total),
     Set = [dyno_finding:new(alarm, none, #{severity => warning, text => T}) || T <- Alarms],
     [dyno_finding:table(undefined, dyno_finding:in_order(Set)) || Set =/= []] ++
         [
-            dyno_finding:table(Name, dyno_finding:in_order(of_node(OfNode, Of, ItsRows)))
+            dyno_finding:table(
+                Name, dyno_finding:in_order(of_node(OfNode, Of, ItsRows, DurationNs))
+            )
          || #{node := Node} = OfNode <- dyno_servers_total:nodes(Total),
             Name <- [atom_to_binary(Node)],
             Of <- [[S || #{labels := #{node := In}} = S <- Servers, In =:= Name]],
             ItsRows <- [[Row || #{node := In} = Row <- Rows, In =:= Name]]
         ].
 
-of_node(OfNode, Servers, Rows) ->
+of_node(OfNode, Servers, Rows, DurationNs) ->
     Busy = lists:flatmap(fun of_row/1, dyno_servers_row:ranked(busy, Rows)),
-    Crashes = [{-N, Row} || #{crashes := N} = Row <- Rows, N > 0],
-    Crashed = [crashed(Row) || {_, Row} <- lists:keysort(1, Crashes)],
     {Warnings, Notes} = lists:partition(fun(#{severity := Is}) -> Is =:= warning end, Busy),
-    lists:sublist(Warnings ++ Notes, ?MOST) ++ lists:sublist(Crashed, ?MOST) ++
-        others(OfNode, Servers) ++
+    %% Processes of one name and module are one line, however many ended.
+    ByName = [
+        (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum}
+     || #{crashes := N} = Sum <- dyno_servers_window:group(name, Servers), N > 0
+    ],
+    Crashed = [crashed(Row) || Row <- dyno_servers_row:ranked(crashes, ByName)],
+    first(Warnings ++ Notes) ++ first(Crashed) ++ others(OfNode, Servers) ++
         [
             dyno_finding:new(level, none, #{
                 severity => note,
                 text => text("measured at ~ts", [dyno_servers_recording:level(OfNode)])
             })
         ].
+
+first(Findings) when length(Findings) =< ?MOST ->
+    Findings;
+first(Findings) ->
+    {First, [#{severity := Severity} | _] = Rest} = lists:split(?MOST, Findings),
+    Text = text("~b more servers have a finding; the table of servers has all", [length(Rest)]),
+    First ++ [dyno_finding:new(more, none, #{severity => Severity, text => Text})].
 
 -doc "The finding that a server is saturated, or its rate at saturation, if of interest.".
 -spec of_row(dyno_servers_row:row()) -> [dyno_finding:t()].
@@ -145,6 +158,8 @@ finding(Check, Limit, Severity, Text, Fields, #{name := Name, node := Node} = Ro
 %% A command takes only unique local names and modules, of what is there.
 operand(_Name, #{alive := 0}) ->
     [];
+operand(_Name, #{processes := N, module := Module}) when N > 1 ->
+    [Module];
 operand(_Name, #{sum := #{kind := Kind}, pid := Pid}) when Kind =:= named; Kind =:= label ->
     [Pid];
 operand(Name, Row) ->

@@ -293,7 +293,7 @@ metric_list() ->
             lists:sum([callback_rate(OfNode) || OfNode <- Nodes])
         end},
         {~"servers.processes", ~"Processes that were measured", ~"count", fun(_, Servers) ->
-            length(Servers)
+            lists:sum([N || #{processes := N} <- Servers])
         end}
     ].
 

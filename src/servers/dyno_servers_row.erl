@@ -134,12 +134,16 @@ callbacks(#{labels := Labels} = Sum, DurationNs) ->
 
 -doc "A row for each kind of message of a sum.".
 -spec tags(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
-tags(#{tags := Tags, labels := Labels} = Sum, DurationNs) ->
-    %% Only the hook distinguishes kinds of messages.
-    CountedNs = counted_ns(Sum#{counted_ns := map_get(busy_of_ns, Sum)}, DurationNs),
+tags(#{tags := Tags, labels := Labels, callbacks := Callbacks} = Sum, DurationNs) ->
+    Counted = counted_ns(Sum, DurationNs),
     [
-        maps:merge(Labels, Tag#{rate => rate(Count, CountedNs), mean => WallNs / Count})
-     || #{count := Count, wall_ns := WallNs} = Tag <- Tags, Count > 0
+        maps:merge(Labels, Tag#{rate => rate(N * All / Timed, Counted), mean => WallNs / N})
+     || #{callback := Of, count := N, wall_ns := WallNs} = Tag <- Tags,
+        N > 0,
+        #{name := Name, count := All, missed := Missed} <- Callbacks,
+        Name =:= Of,
+        %% Only the hook distinguishes kinds of messages: the missed ones count as of the same.
+        Timed <- [max(N, All - Missed)]
     ].
 
 wall(#{wall := none}) -> undefined;
@@ -195,8 +199,8 @@ running(#{callback := Name, ns := Ns}) ->
 running(none) ->
     undefined.
 
-%% Like its rate, the shares of one process are of the whole time, and of several of their lives.
-lived(#{processes := 1, process_ns := Ns}, DurationNs) when Ns < ?WHOLE * DurationNs ->
+%% Like rates, shares are of the whole time, unless more than one process lived in it on average.
+lived(#{process_ns := Ns}, DurationNs) when Ns < ?WHOLE * DurationNs ->
     Ns / DurationNs;
 lived(_Sum, _DurationNs) ->
     1.

@@ -38,6 +38,9 @@ groups() ->
             names_the_bottleneck_or_none,
             a_total_is_bounded,
             a_name_that_comes_back_is_one_server,
+            crashes_of_one_name_are_one_warning,
+            more_findings_than_are_told,
+            short_lives_are_shares_of_the_whole,
             warnings_come_before_notes,
             a_recording_is_valid_and_shown,
             no_more_are_missed_than_there_were,
@@ -364,6 +367,65 @@ warnings_come_before_notes(_Config) ->
     ),
     Text = iolist_to_binary(json:encode(Tables)),
     ?assertMatch({_, _}, binary:match(Text, ~"stuck: 30 /s come, 0 /s are done")).
+
+%% Each process that crashed was a warning of its own, and only the first five were told.
+crashes_of_one_name_are_one_warning(_Config) ->
+    Crashed = fun(Name, Kind) ->
+        (server(Name, x, [callback(~"handle_call", [1000])]))#{
+            kind := Kind, state := crashed, reason := ~"boom"
+        }
+    end,
+    Numbered = [
+        Crashed(<<"worker_", (integer_to_binary(N))/binary>>, registered)
+     || N <- lists:seq(1, 20)
+    ],
+    Window = window([Crashed(~"x", module) || _ <- lists:seq(1, 30)] ++ Numbered),
+    Texts = [Text || #{severity := warning, text := Text} <- findings(Window)],
+    ?assertEqual([~"x: crashed 30 times: boom", ~"worker_N: crashed 20 times: boom"], Texts).
+
+%% The rest was left out without a word.
+more_findings_than_are_told(_Config) ->
+    Busy = [
+        server(<<"busy_", (integer_to_binary(N))/binary>>, x, [
+            callback(~"handle_call", [700_000_000])
+        ])
+     || N <- lists:seq(1, 12)
+    ],
+    Said = [Text || #{check := more, text := Text} <- findings(window(Busy))],
+    ?assertEqual([~"7 more servers have a finding; the table of servers has all"], Said).
+
+findings(Window) ->
+    Total = dyno_servers_total:add(dyno_servers_window:new([Window]), dyno_servers_total:new()),
+    Run = dyno_servers_recording:run(Total, #{
+        group => process, lost => #{}, dropped => 0, sinks => []
+    }),
+    [Finding || {_, Finding} <- dyno_finding:read(json:decode(iolist_to_binary(json:encode(Run))))].
+
+%% Each lived for a millisecond and was busy for half of that, one after the other.
+short_lives_are_shares_of_the_whole(_Config) ->
+    Callback = (callback(~"handle_call", [400_000, 50_000]))#{count := 4, missed := 1},
+    Kid = (server(~"kid", kid, [Callback]))#{
+        kind := module,
+        state := ended,
+        life_ns := 1_000_000,
+        cpu_of_ns := 1_000_000,
+        busy_of_ns := 900_000,
+        missed := 1,
+        tags := [
+            #{tag => ~"go", callback => ~"handle_call", count => 2, wall_ns => 440_000},
+            #{tag => ~"stop", callback => ~"handle_call", count => 1, wall_ns => 10_000}
+        ]
+    },
+    Kids = [Kid#{pid := spawn(fun() -> ok end)} || _ <- lists:seq(1, 100)],
+    #{servers := Sums} = dyno_servers_window:new([window(Kids)]),
+    [Sum] = dyno_servers_window:group(module, Sums),
+    #{busy := Busy, rate := 400.0} = dyno_servers_row:row(Sum, ?SECOND),
+    ?assert(abs(Busy - 0.05) < 1.0e-6, Busy),
+    %% What was missed counts as of the same kinds.
+    [#{tag := ~"go", rate := Go}, #{tag := ~"stop", rate := Stop}] =
+        dyno_servers_row:tags(Sum, ?SECOND),
+    ?assert(abs(Go - 800 / 3) < 1.0e-6, Go),
+    ?assert(abs(Stop - 400 / 3) < 1.0e-6, Stop).
 
 %% With what to do, and with the limit if it is beyond that.
 said(Row) ->

@@ -43,6 +43,7 @@ tables() ->
                 {~"server", ~"Server", string, key, name},
                 {~"module", ~"Module", string, key, module},
                 {~"processes", ~"Processes", count, processes},
+                at_least(~"processes", count, processes, unseen),
                 {~"served", ~"Messages", count, served},
                 at_least(~"served", count, served, in_part),
                 {~"busy", ~"Busy", {number, ~"ratio"}, [lower, Busy], busy},
@@ -89,14 +90,16 @@ at_least(Name, Kind, Key, If) ->
 some([]) -> none;
 some(Rows) -> Rows.
 
-servers(#{servers := Servers, duration_ns := DurationNs}) ->
+servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
+    IsUnseen = unseen(Window) > 0,
     [
         #{
             name => Name,
             module => dyno_agent_name:module(Module),
             processes => at_once(Of),
-            in_part => lists:any(fun is_in_part/1, Of),
-            untimed => lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
+            unseen => IsUnseen,
+            in_part => IsUnseen orelse lists:any(fun is_in_part/1, Of),
+            untimed => IsUnseen orelse lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
             served => sum(served, Of),
             busy => share(lists:flatmap(fun in_callbacks/1, Of), DurationNs),
             cpu_ns => known_cpu(Of),
@@ -174,6 +177,8 @@ most(Rank, Seen, #{buckets := [_ | _] = Most}) when Rank =< Seen ->
 most(_Rank, _Seen, _Missed) ->
     undefined.
 
+unseen(Window) -> maps:get(calls, maps:get(unseen, Window, #{}), 0).
+
 %% A server that was busy when dyno came had no hook yet; its calls were counted by turns.
 is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
 
@@ -195,13 +200,13 @@ sum(Key, Maps) ->
     lists:sum([Value || #{Key := Value} <- Maps, is_number(Value)]).
 
 -spec callbacks(window()) -> [row()].
-callbacks(#{servers := Servers}) ->
+callbacks(#{servers := Servers} = Window) ->
     Rows = [
         #{
             name => Name,
             callback => Callback,
-            in_part => lists:any(fun is_in_part/1, Of),
-            untimed => lists:any(fun is_in_part/1, Of) orelse lists:any(fun is_untimed/1, Calls),
+            in_part => InPart,
+            untimed => InPart orelse lists:any(fun is_untimed/1, Calls),
             count => sum(count, Calls),
             exceptions => sum(exceptions, Calls),
             sum_ns => lists:sum([time(Call) || Call <- Calls]),
@@ -210,6 +215,7 @@ callbacks(#{servers := Servers}) ->
             buckets => Buckets
         }
      || {Name, _Module} := Of <- by([name, module], Servers),
+        InPart <- [unseen(Window) > 0 orelse lists:any(fun is_in_part/1, Of)],
         {Callback} := Calls <- by([name], lists:append([C || #{callbacks := C} <- Of])),
         Buckets <- [merged([Wall || #{wall := Wall} <- Calls])]
     ],
@@ -286,6 +292,7 @@ histogram(#{name := Name, callback := Callback, buckets := Buckets}) ->
 warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = Window) ->
     #{asked := Asked, level := Level} = Window,
     Partly = [Server || #{measured := By} = Server <- Servers, By =/= none, is_in_part(Server)],
+    Unseen = unseen(Window),
     Missed = sum(missed, Servers),
     Counted = lists:sum([sum(count, Callbacks) || #{callbacks := Callbacks} <- Servers]),
     Unhooked = [Pid || #{pid := Pid, measured := call_time, why := <<_/binary>>} <- Servers],
@@ -295,6 +302,13 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
             ~"servers_left_out",
             "up to ~ts more servers of ~ts are not measured: nothing is known of them",
             [{Over, ~"count"}, Role]
+        },
+        {
+            Unseen > 0,
+            ~"servers_unseen",
+            "~ts callbacks of ~ts are in no row: their processes ended before dyno could ask what they "
+            "were, or before there was room for them; rows are lower bounds (>)",
+            [{Unseen, ~"count"}, Role]
         },
         {
             is_binary(Why),

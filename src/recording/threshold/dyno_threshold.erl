@@ -40,6 +40,7 @@ to every run, or with `at SIZE` to the runs of that size; without `of NODE` to t
 
 -type problem() ::
     metric_expected
+    | {subject_expected, [binary()]}
     | {word_expected, of_node | at_size}
     | {over_all_runs, Table :: binary()}
     | size_expected
@@ -112,8 +113,12 @@ above(Text, Known) ->
     else
         #{operator := ~">"} = OfSize -> refused({not_here, at_size}, OfSize);
         #{} = Other -> refused({operator, ~">"}, Other);
+        {error, {Of, At, operator_expected}} -> {error, {Of, At, {operator, ~">"}}};
+        {error, {Of, At, metric_expected}} -> {error, {Of, At, subjects(Known({metric, ~""}))}};
         Error -> Error
     end.
+
+subjects(#{metrics := Metrics}) -> {subject_expected, [Name || #{name := Name} <- Metrics]}.
 
 -doc "Checks several thresholds.".
 -spec check_all([t()], known()) -> ok | {error, dyno_error:error()}.
@@ -265,9 +270,11 @@ threshold(Tokens, Text) ->
     }.
 
 target([{word, Word, At} | Rest]) ->
-    Pattern = ~"^[\\p{L}_][\\p{L}\\p{N}_.-]*$",
-    re:run(Word, Pattern, [unicode, {capture, none}]) =:= match orelse
-        throw({At, no_metric(Word)}),
+    %% The place is that of the first character that no name has.
+    {match, [Name]} = re:run(Word, ~"^([\\p{L}_][\\p{L}\\p{N}_.-]*)?", [
+        unicode, {capture, first, binary}
+    ]),
+    Name =:= Word orelse throw(no_metric(At + string:length(Name), At, Word)),
     case {is_end(Rest), Rest} of
         {true, _} -> {{metric, Word}, Rest};
         {false, [{word, Row, _} | More]} -> cell(Word, unquoted(Row), More, is_end(More))
@@ -276,12 +283,15 @@ target([{_, _, At} | _]) ->
     throw({At, metric_expected}).
 
 %% k6's form of percentiles: p(95), latency.p(95).
-no_metric(Word) ->
+no_metric(Place, At, Word) ->
     Pattern = ~"^(?:(.+)\\.)?p\\(([0-9.]+)\\)$",
     case re:run(Word, Pattern, [{capture, all_but_first, binary}]) of
-        {match, [~"", Percent]} -> {percentile_in_brackets, <<"latency.p", Percent/binary>>};
-        {match, [Of, Percent]} -> {percentile_in_brackets, <<Of/binary, ".p", Percent/binary>>};
-        nomatch -> metric_expected
+        {match, [~"", Percent]} ->
+            {At, {percentile_in_brackets, <<"latency.p", Percent/binary>>}};
+        {match, [Of, Percent]} ->
+            {At, {percentile_in_brackets, <<Of/binary, ".p", Percent/binary>>}};
+        nomatch ->
+            {Place, metric_expected}
     end.
 
 cell(Table, Row, [{word, Field, _} | Rest], false) -> {{cell, Table, Row, Field}, Rest};

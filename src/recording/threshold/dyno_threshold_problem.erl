@@ -11,6 +11,8 @@
 wording(metric_expected) ->
     "the name of a metric is expected, such as latency.p99, errors.rate, throughput or "
     "memory.total, or of a table, a row and a field, such as process my_server memory";
+wording({subject_expected, Subjects}) ->
+    ["a name is expected, such as ", listed(Subjects)];
 wording({word_expected, of_node}) ->
     "the name of a node is expected after \"of\"";
 wording({word_expected, at_size}) ->

@@ -226,10 +226,13 @@ bad_conditions(_Config) ->
             ?assert(is_binary(dyno_threshold:format_error(Reason)))
         end
      || {Text, At, What} <- [
-            {"", 0, metric_expected},
+            {"", 0, subject_expected},
+            {"foo:bar(1) <", 3, subject_expected},
+            {"< 5%", 0, subject_expected},
             {"slow > 5%", 0, unknown_metric},
             {"slower5 > 5%", 0, unknown_metric},
-            {"slower", 6, operator_expected},
+            {"slower", 6, operator},
+            {"slower 5 > 5%", 0, unknown_table},
             {"slower < 5%", 7, operator},
             {"slower >= 5%", 7, operator},
             {"slower > ", 9, number_expected},
