@@ -6,9 +6,9 @@
 The ratio of two sides, each a few runs of many blocks of time.
 
 The unit of replication is the run. Three runs give a poor estimate of the variance between runs,
-and may agree far too well by chance; the blocks within the runs give a lower bound. If the runs
-vary by more than the bound, the interval is Student's over the runs alone. Otherwise the variance
-is noise of the blocks, and the many blocks estimate it.
+and may agree far too well by chance; the blocks within the runs give a lower bound. The interval is
+Student's over the runs, with the larger variance. Blocks do not show how two runs of the same code
+differ, so they add no degrees of freedom.
 
 Sides of equal length share one variance (Student). Sides of unequal length have Welch's degrees of
 freedom, because a shared variance is not robust there. Values are compared by logarithms.
@@ -27,8 +27,8 @@ freedom, because a shared variance is not robust there. Values are compared by l
 -export([error_of/1, ratio/3, paired/3, needed/3]).
 -export_type([run/0, error/0]).
 
--doc "The squared relative standard error of a run's value, and its degrees of freedom.".
--type error() :: {Squared :: float(), Freedom :: pos_integer()} | none.
+-doc "The squared relative standard error of a run's value.".
+-type error() :: float() | none.
 
 -type run() :: {Value :: number(), error()}.
 
@@ -47,7 +47,7 @@ error_of(Blocks) ->
     case lists:sum(Blocks) / Count of
         Mean when Mean > 0 ->
             Squares = lists:sum([(B - Mean) * (B - Mean) || B <- Blocks]),
-            {Squares / (Mean * Mean * (Count - 1) * Count), Count - 1};
+            Squares / (Mean * Mean * (Count - 1) * Count);
         _ ->
             none
     end.
@@ -70,9 +70,8 @@ around(Ratio, Half) ->
 half(As, Bs, Level) ->
     Count = length(As),
     Freedom = 2 * Count - 2,
-    Between = (squares(As) + squares(Bs)) / Freedom,
-    {Squared, Of} = larger({Between, Freedom}, 1, As ++ Bs),
-    dyno_stats_welch:t_quantile((1 + Level) / 2, Of) * math:sqrt(2 * Squared / Count).
+    Squared = larger((squares(As) + squares(Bs)) / Freedom, 1, As ++ Bs),
+    dyno_stats_welch:t_quantile((1 + Level) / 2, Freedom) * math:sqrt(2 * Squared / Count).
 
 -doc """
 The same of runs in pairs, each pair measured at one time: the variance is that of the pairs'
@@ -87,9 +86,8 @@ paired(As, Bs, Level) when length(As) =:= length(Bs) ->
             Ratios = [{B / A, none} || {A, B} <- Values],
             Count = length(Ratios),
             Ratio = math:exp(lists:sum([math:log(R) || {R, _} <- Ratios]) / Count),
-            Between = squares(Ratios) / (Count - 1),
-            {Squared, Freedom} = larger({Between, Count - 1}, 2, As ++ Bs),
-            T = dyno_stats_welch:t_quantile((1 + Level) / 2, Freedom),
+            Squared = larger(squares(Ratios) / (Count - 1), 2, As ++ Bs),
+            T = dyno_stats_welch:t_quantile((1 + Level) / 2, Count - 1),
             {ok, around(Ratio, T * math:sqrt(Squared / Count))};
         true ->
             {error, too_few};
@@ -128,18 +126,9 @@ squares(Runs) ->
     lists:sum([(Log - Mean) * (Log - Mean) || Log <- Logs]).
 
 %% The variance between runs, or its lower bound if larger; `Times`: of so many runs together.
-larger({Between, Freedom}, Times, Runs) ->
-    case within([Error || {_, Error} <- Runs]) of
-        {Within, More} when Times * Within >= Between -> {Times * Within, Freedom + More};
-        _ -> {Between, Freedom}
-    end.
-
-%% The lower bound of the variance between runs: the mean over all.
-within(Errors) ->
+larger(Between, Times, Runs) ->
+    Errors = [Error || {_, Error} <- Runs],
     case lists:member(none, Errors) of
-        true ->
-            none;
-        false ->
-            {Squares, Freedoms} = lists:unzip(Errors),
-            {lists:sum(Squares) / length(Squares), lists:sum(Freedoms)}
+        true -> Between;
+        false -> max(Between, Times * lists:sum(Errors) / length(Errors))
     end.

@@ -13,7 +13,7 @@
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [counted_in_part, counted_in_whole, timed_in_part].
+all() -> [counted_in_part, counted_in_whole, timed_in_part, some_are_in_no_row].
 
 counted_in_part(_Config) ->
     Window = window(800_000_000),
@@ -72,6 +72,22 @@ timed_in_part(_Config) ->
     [Known] = rows(~"callbacks", Whole#{servers := [Timed]}),
     ?assertNot(is_map_key(~"time_low", Known)),
     ?assertEqual([], warned(~"servers_untimed", Whole#{servers := [Timed]})).
+
+%% Of 4,500 that ended 1,200 had room: "4800 messages" were told of 18,000.
+some_are_in_no_row(_Config) ->
+    Whole = window(?SECOND),
+    Window = Whole#{unseen => #{processes => 7, calls => 28}},
+    ?assertMatch(
+        [#{~"processes" := 1, ~"processes_low" := 1, ~"served" := 244, ~"served_low" := 244}],
+        rows(~"servers", Window)
+    ),
+    ?assertMatch([#{~"calls_low" := 244}], rows(~"callbacks", Window)),
+    [Text] = warned(~"servers_unseen", Window),
+    ?assertNotEqual(nomatch, string:find(Text, "28 callbacks of target are in no row")),
+    None = Whole#{unseen => #{processes => 0, calls => 0}},
+    ?assertEqual([], warned(~"servers_unseen", None)),
+    [Known] = rows(~"servers", None),
+    ?assertNot(is_map_key(~"processes_low", Known)).
 
 rows(Name, Window) -> dyno_recording:rows(hd(dyno_recording:runs(document(Window))), Name).
 
