@@ -320,13 +320,14 @@ format_error({in_text, Text, Column, Why}) ->
     io_lib:format("\"~ts\", column ~b: ~ts; ~ts", [Text, Column, Why, accepted()]);
 format_error({bad_invariant, Source}) ->
     io_lib:format(
-        "~0tP is not an invariant; write {Name, {Module, Function, Arguments}, Operator, Value}; ~ts",
+        "~0tP is not an invariant; write {Name, {Module, Function, Arguments}, Operator, Value}; "
+        "~ts",
         [Source, 15, accepted()]
     ).
 
 accepted() ->
     [
-        "as text it is \"NAME: module:function(ARGUMENTS) OPERATOR VALUE\", with or without the name "
-        "and with one of the operators "
+        "as text it is \"NAME: module:function(ARGUMENTS) OPERATOR VALUE\", with or without the "
+        "name and with one of the operators "
         | operators()
     ].

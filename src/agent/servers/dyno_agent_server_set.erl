@@ -12,7 +12,7 @@
 
 -export([new/4, select/2, unselect/2, scan/1, scan_due/1, described/3, busiest/1, begun/3]).
 -export([answered/3, down/4]).
--export([adjust/2, births/2, hooked_again/1, sample_queues/2, next/4, unknown/2]).
+-export([adjust/2, births/2, hooked_again/1, sample_queues/2, next/4, unknown/2, unseen/2]).
 -export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
 -export_type([t/0]).
 
@@ -507,6 +507,14 @@ unknown(Times, #{measured := All, other := Other, unselected := Unselected}) ->
         end,
         Times
     ).
+
+-doc "Ended processes that are in no row, and their calls.".
+-spec unseen(dyno_agent_server_breakpoints:times(), t()) ->
+    #{processes := non_neg_integer(), calls := non_neg_integer()}.
+unseen(Times, Set) ->
+    Ended = maps:filter(fun(Pid, _) -> not is_process_alive(Pid) end, unknown(Times, Set)),
+    Calls = [Count || Of <- maps:values(Ended), {Count, _, _} <- maps:values(Of)],
+    #{processes => map_size(Ended), calls => lists:sum(Calls)}.
 
 %% A process may have ended in a callback, and its message waits meanwhile: the runtime knows.
 -spec running(pid(), t()) -> dyno_agent_servers:running() | none.

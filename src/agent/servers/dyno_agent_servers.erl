@@ -560,7 +560,7 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         rate => Rate,
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),
-        unseen => unseen(dyno_agent_server_set:unknown(last(How, TimesOf, Earlier), Set)),
+        unseen => dyno_agent_server_set:unseen(last(How, TimesOf, Earlier), Set),
         schedulers_busy => dyno_agent_server_window:busy(online(Before), online(Schedulers))
     },
     {Window, State#{
@@ -576,11 +576,6 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
 %% No window follows a reading, so nothing more comes to be known.
 last(go_on, TimesOf, _Earlier) -> TimesOf;
 last(restart, _TimesOf, Earlier) -> Earlier.
-
-unseen(Unknown) ->
-    Ended = maps:filter(fun(Pid, _) -> not is_process_alive(Pid) end, Unknown),
-    Calls = [Count || Of <- maps:values(Ended), {Count, _, _} <- maps:values(Of)],
-    #{processes => map_size(Ended), calls => lists:sum(Calls)}.
 
 %% The average, or as with few messages.
 probe_ns(Level, Probes, {ProbedNs, Servers}) ->

@@ -87,8 +87,8 @@ disturbed(#{search := #{tried := Tried, disturbed := Disturbed}, busy_below := B
     Probes = lists:sum([Held + Failed || #{held := Held, failed := Failed} <- Tried]),
     Slow = "~b of ~b probes did not hold at rates that do: something stood still now and then",
     Full =
-        "the machine of the load was ~ts busy at a sixteenth of that rate and less: other programs, "
-        "or waiting schedulers, take its processors, and the rate may be higher without them",
+        "the machine of the load was ~ts busy at a sixteenth of that rate and less: other "
+        "programs, or waiting schedulers, take its processors; the rate may be higher without them",
     [{~"search_disturbed", text(Slow, [Disturbed, Probes])} || Disturbed > ?DISTURBED * Probes] ++
         [
             {~"search_busy", text(Full, [dyno_unit:format(Busy, ~"ratio")])}

@@ -306,8 +306,8 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
         {
             Unseen > 0,
             ~"servers_unseen",
-            "~ts callbacks of ~ts are in no row: their processes ended before dyno could ask what they "
-            "were, or before there was room for them; rows are lower bounds (>)",
+            "~ts callbacks of ~ts are in no row: their processes ended before dyno could ask what "
+            "they were, or before there was room for them; rows are lower bounds (>)",
             [{Unseen, ~"count"}, Role]
         },
         {

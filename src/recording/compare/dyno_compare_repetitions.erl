@@ -62,7 +62,7 @@ change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {
             {error, too_few} ->
                 {Alone, one_run};
             {error, not_positive} ->
-                {Alone, in_words(in_order(Olds, News, Level), Kind, Better)}
+                {Alone, in_words(in_order(Olds, News, rare(Metric, Level)), Kind, Better)}
         end,
     Change = dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict),
     Change#{runs => min(length(Olds), length(News))}.
@@ -89,6 +89,13 @@ interval(_How, #{values := Olds}, #{values := News}, Level) ->
 runs(#{values := Values, errors := Errors}) -> lists:zip(Values, Errors);
 runs(#{values := Values}) -> [{Value, none} || Value <- Values].
 
+%% If one asked metric is 0, so is the other: they make one error.
+rare(Metric, Level) ->
+    case dyno_compare_metrics:is_asked(Metric) of
+        true -> 2.01 * (1 - Level);
+        false -> 1 - Level
+    end.
+
 %% The median of values without a logarithm. No rounding leads out of the values: a recording holds
 %% no number beyond a limit.
 middle(Values) ->
@@ -108,10 +115,10 @@ ratio(_, _) -> undefined.
 
 %% Values that can be 0, such as error rates, have no logarithm. All values of one side are above
 %% all of the other by chance in 2 of as many cases as there are ways to distribute them.
-in_order(Olds, News, Level) ->
+in_order(Olds, News, Rare) ->
     Least = lists:min(News) - lists:max(Olds),
     Most = lists:max(News) - lists:min(Olds),
-    IsRare = 2 / ways(length(Olds), length(News)) =< 1 - Level,
+    IsRare = 2 / ways(length(Olds), length(News)) =< Rare,
     if
         Least == 0, Most == 0 -> same;
         Least > 0, IsRare -> higher;
