@@ -6,8 +6,8 @@
 Judges metrics with one value for each run: the repetitions of a size on both sides. Pure.
 
 Few runs can judge throughput and median response time, which conditions on all times ask. Each end
-of their ratios' intervals holds at 95 % for both metrics and all sizes together
-(`m:dyno_stats_runs`), so the same code fails in at most 1 of 20 cases by these metrics.
+of their ratio's interval holds at 95 % for all sizes together (`m:dyno_stats_runs`). The verdicts
+hold for both metrics together, too.
 
 Other metrics have Welch's interval (dyno_stats_welch): two repetitions a side give an interval,
 five make it narrow. Intervals that decide one condition (high percentiles of all sizes, or the
@@ -36,8 +36,8 @@ changes(Pairs, Threshold, How) ->
      || {Family, Pair} <- lists:zip(Families, Pairs)
     ].
 
-%% Each end of an asked interval may make a different error.
-level(asked, Count) -> 1 - 2 * (1 - ?LEVEL) / max(2, Count);
+%% Each end of an asked interval may make a different error. Each size has two asked metrics.
+level(asked, Count) -> 1 - 2 * (1 - ?LEVEL) / max(1, Count / 2);
 level(_Family, Count) -> 1 - (1 - ?LEVEL) / Count.
 
 family(#{kind := time} = Metric) ->
@@ -57,15 +57,28 @@ change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {
     {Ratio, Verdict} =
         case interval(How, Metric, NewMetric, Level) of
             {ok, #{ratio := R, low := Low, high := High}} ->
-                Judged = dyno_stats_verdict:ratio({Low, High}, least(Metric, Threshold)),
+                Judged = dyno_stats_verdict:ratio(
+                    judging({Low, High}, How, {Metric, NewMetric}, Level), least(Metric, Threshold)
+                ),
                 {{R, Low, High}, in_words(Judged, Kind, Better)};
             {error, too_few} ->
                 {Alone, one_run};
             {error, not_positive} ->
-                {Alone, in_words(in_order(Olds, News, rare(Metric, Level)), Kind, Better)}
+                {Alone, in_words(in_order(Olds, News, Level), Kind, Better)}
         end,
     Change = dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict),
     Change#{runs => min(length(Olds), length(News))}.
+
+%% A condition holds if one of both asked metrics is judged, so each may err half as often. A
+%% condition passes only if both intervals are within the share: that needs no more.
+judging(Interval, How, {Old, New}, Level) ->
+    case map_get(kind, Old) =:= time andalso dyno_compare_metrics:is_asked(Old) of
+        true ->
+            {ok, #{low := Low, high := High}} = interval(How, Old, New, (1 + Level) / 2),
+            {Low, High};
+        false ->
+            Interval
+    end.
 
 %% Reductions do not depend on the machine.
 least(#{metric := Name}, Threshold) ->
@@ -89,13 +102,6 @@ interval(_How, #{values := Olds}, #{values := News}, Level) ->
 runs(#{values := Values, errors := Errors}) -> lists:zip(Values, Errors);
 runs(#{values := Values}) -> [{Value, none} || Value <- Values].
 
-%% If one asked metric is 0, so is the other: they make one error.
-rare(Metric, Level) ->
-    case dyno_compare_metrics:is_asked(Metric) of
-        true -> 2.01 * (1 - Level);
-        false -> 1 - Level
-    end.
-
 %% The median of values without a logarithm. No rounding leads out of the values: a recording holds
 %% no number beyond a limit.
 middle(Values) ->
@@ -115,10 +121,10 @@ ratio(_, _) -> undefined.
 
 %% Values that can be 0, such as error rates, have no logarithm. All values of one side are above
 %% all of the other by chance in 2 of as many cases as there are ways to distribute them.
-in_order(Olds, News, Rare) ->
+in_order(Olds, News, Level) ->
     Least = lists:min(News) - lists:max(Olds),
     Most = lists:max(News) - lists:min(Olds),
-    IsRare = 2 / ways(length(Olds), length(News)) =< Rare,
+    IsRare = 2 / ways(length(Olds), length(News)) =< 1 - Level,
     if
         Least == 0, Most == 0 -> same;
         Least > 0, IsRare -> higher;

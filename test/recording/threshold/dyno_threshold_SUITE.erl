@@ -567,7 +567,7 @@ points_at_what_is_wrong(_) ->
         {"latency.p99 at ten < 5 ms", 15, "a size is expected, a whole number"},
         {"latency.p99 of", 14, "the name of a node is expected"},
         {"function", 8, "an operator is expected"},
-        {"m:f/1 calls < 1", 0, "the name of a metric is expected"},
+        {"m:f/1 calls < 1", 1, "the name of a metric is expected"},
         {"function m:f/1 calls more < 1", 21, "an operator is expected"},
         {"process \"a b memory < 1 MB", 8, "the quote that opens here is not closed"},
         {"growth m:f/1 at 10 < 1", 13, "a row of growth without a field is over all runs"},
