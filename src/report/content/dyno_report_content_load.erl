@@ -97,7 +97,13 @@ alarming(Count) ->
 
 %% A complete run with a kept load needs no word.
 status(#{~"status" := ~"complete"} = Run) ->
-    Limits = [{~"load.generator_limited", ~"generator limited"}, {~"load.saturated", ~"saturated"}],
+    %% All arrivals began: the load was kept, and response times hold the generator's delay.
+    Generator =
+        case is_above_0(metric_value(~"load.dropped", Run)) of
+            true -> ~"generator limited";
+            false -> ~"generator late"
+        end,
+    Limits = [{~"load.generator_limited", Generator}, {~"load.saturated", ~"saturated"}],
     hd([{bad, Word} || {Name, Word} <- Limits, is_above_0(metric_value(Name, Run))] ++ [~""]);
 status(#{~"status" := ~"failed"}) ->
     {bad, ~"failed"};
