@@ -71,7 +71,8 @@ attach(Nodes, Options) ->
             show => maps:get(show, Options, fun(_) -> ok end),
             total => dyno_servers_total:new(),
             dropped => 0,
-            alarms => []
+            alarms => [],
+            more_alarms => 0
         }}
     end.
 
@@ -125,6 +126,8 @@ with_alarm({alarm, _, Text}, #{alarms := Before} = State) when length(Before) < 
     AtMs = erlang:system_time(millisecond),
     At = calendar:system_time_to_rfc3339(AtMs, [{unit, millisecond}, {offset, "Z"}]),
     State#{alarms := [dyno_recording_part:text("alarm at ~ts: ~ts", [At, Text]) | Before]};
+with_alarm({alarm, _, _}, #{more_alarms := More} = State) ->
+    State#{more_alarms := More + 1};
 with_alarm(_Event, State) ->
     State.
 
@@ -147,7 +150,9 @@ visits(Session) ->
 -spec made(dyno_observation:ended(), state()) -> dyno_observed:parts().
 made(Ended, #{nodes := Nodes, options := Options, total := Total, alarms := Alarms} = State) ->
     Group = maps:get(group, Options, process),
-    Shown = State#{alarms := lists:reverse(Alarms), group => Group},
+    #{more_alarms := More} = State,
+    Rest = [dyno_recording_part:text("and ~b more alarms", [More]) || More > 0],
+    Shown = State#{alarms := lists:reverse(Alarms) ++ Rest, group => Group},
     Run = dyno_servers_recording:run(Total, Shown),
     #{
         command => servers,

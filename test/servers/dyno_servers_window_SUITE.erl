@@ -40,6 +40,7 @@ groups() ->
             a_name_that_comes_back_is_one_server,
             crashes_of_one_name_are_one_warning,
             more_findings_than_are_told,
+            more_alarms_than_are_told,
             short_lives_are_shares_of_the_whole,
             warnings_come_before_notes,
             a_recording_is_valid_and_shown,
@@ -393,6 +394,30 @@ more_findings_than_are_told(_Config) ->
     ],
     Said = [Text || #{check := more, text := Text} <- findings(window(Busy))],
     ?assertEqual([~"7 more servers have a finding; the table of servers has all"], Said).
+
+more_alarms_than_are_told(_Config) ->
+    Self = self(),
+    Begun = #{
+        session => Self,
+        show => fun(_) -> ok end,
+        alarms => [],
+        more_alarms => 0,
+        nodes => [],
+        options => #{},
+        total => dyno_servers_total:new(),
+        lost => #{},
+        dropped => 0,
+        sinks => [],
+        visits => []
+    },
+    Alarm = {message, {dyno_servers, Self, {alarm, set, ~"the load of a is 90 %"}}},
+    Add = fun(_, State) -> element(2, dyno_servers_run:handle(Alarm, [], State)) end,
+    State = lists:foldl(Add, Begun, lists:seq(1, 25)),
+    Ended = #{ending => #{status => complete}, lost => #{}, warnings => [], duration_ns => 1},
+    #{run := Run} = dyno_servers_run:made(Ended, State),
+    Read = dyno_finding:read(json:decode(iolist_to_binary(json:encode(Run)))),
+    Texts = [Text || {_, #{check := alarm, text := Text}} <- Read],
+    ?assertEqual({11, ~"and 15 more alarms"}, {length(Texts), lists:last(Texts)}).
 
 findings(Window) ->
     Total = dyno_servers_total:add(dyno_servers_window:new([Window]), dyno_servers_total:new()),
