@@ -486,6 +486,7 @@ sampling_agent(Config) ->
     %% Beside the suite, wherever dyno runs.
     Source = write(Config, sampled, #{
         agents => ["an_agent.erl"],
+        duration_ms => 1000,
         thresholds => ["agent.size == 1", "an_agent.samples > 1", "an_agent.share == 50 %"]
     }),
     Result = dyno_test:run(Source, #{}),
@@ -499,9 +500,9 @@ sampling_agent(Config) ->
         ],
         [R || #{~"item" := ~"size"} = R <- Rows]
     ),
-    %% The last one may have come late, after the load.
+    %% Some may have come after the load: a busy machine ends the agent late.
     [#{~"value" := Samples}] = [R || #{~"item" := ~"samples"} = R <- Rows],
-    ?assert(Samples - length(Values) =< 1, {Samples, length(Values)}),
+    ?assert(Samples >= length(Values), {Samples, length(Values)}),
     [
         ?assertMatch([#{~"result" := ~"pass"}], verdicts(Result, T), T)
      || T <- [~"agent.size == 1", ~"an_agent.samples > 1", ~"an_agent.share == 50 %"]
