@@ -38,7 +38,7 @@ pairs_leave_out_the_drift(_Config) ->
     {ok, #{low := Apart}} = dyno_stats_runs:ratio(Olds, News, 0.9),
     ?assert(Apart < 1),
     %% Pairs that agree by chance have the noise of their blocks.
-    Noisy = [{Value, {0.01, 4}} || {Value, none} <- Olds],
+    Noisy = [{Value, 0.01} || {Value, none} <- Olds],
     {ok, #{low := L, high := H}} = dyno_stats_runs:paired(Noisy, Noisy, 0.9),
     ?assert(L < 0.88 andalso H > 1.14, {L, H}),
     ?assertEqual({error, too_few}, dyno_stats_runs:paired([{1, none}], [{1, none}], 0.9)),
