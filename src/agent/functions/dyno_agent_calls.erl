@@ -20,8 +20,6 @@ this process, looks twice a second
   +- dyno_agent_call_sessions: the breakpoints
   +- dyno_agent_call_budget, pure: what is counted, discovered and timed at the level `budget`
   +- dyno_agent_call_rows, dyno_agent_call_sums (pure): the rows are read and summed
-  +- dyno_agent_tail_calls: functions that are on no stack, for they end in a call
-  +- dyno_agent_call_samples, pure: the samples by measured function
   +- dyno_agent_overhead: what measuring adds to a call; goes on measuring it
   +- dyno_agent_call_sample: how many measured calls a function makes
   +- dyno_agent_processes: which groups processes are of
@@ -70,7 +68,11 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
     samples => #{
         estimates := #{mfa() => {number(), Low :: number(), High :: number()} | unknown},
         is_timed := boolean(),
-        sums := none | dyno_agent_call_samples:sums()
+        %% Of the samples' stacks; the functions called, and those measured.
+        stacks := none | dyno_agent_stacks:result(),
+        called := [mfa()],
+        patterns := [dyno_agent_patterns:pattern()],
+        node := node()
     },
     atom() => term()
 }.
@@ -123,8 +125,6 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
     threads := dyno_agent_threads:t(),
     clocks := dyno_agent_threads:reading(),
     overhead := dyno_agent_overhead:t(),
-    %% The last calls of functions, in modules read so far.
-    code := dyno_agent_tail_calls:t(),
     sampler := dyno_agent_call_sample:sampler(),
     sample := dyno_agent_call_sample:sample()
 }.
@@ -240,7 +240,6 @@ begun(Patterns, Config) ->
         modules => Modules,
         threads => dyno_agent_threads:find(),
         overhead => Overhead,
-        code => dyno_agent_tail_calls:new(),
         sampler => Sampler,
         sample => #{}
     }).
@@ -480,14 +479,13 @@ few(Rows) -> exit({shutdown, {limit_bytes, ?MOST_ROWS * ?ROW_BYTES, Rows * ?ROW_
 
 %% The result
 
-result(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = Before) ->
-    #{sessions := Sessions, modules := Modules, since := Since, clocks := Clocks} = Before,
+result(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = State) ->
+    #{sessions := Sessions, modules := Modules, since := Since, clocks := Clocks} = State,
     Ns = max(1, erlang:monotonic_time(nanosecond) - Since),
-    Counted = counted(Before),
-    {Budget, State} = budget(Counted, Before),
+    Counted = counted(State),
     #{open_ns := OpenNs, gaps_ns := GapsNs, processor_since := ProcessorSince} = State,
     {
-        Budget#{
+        (budget(Counted, State))#{
             counted => Counted,
             rows => rows(State),
             threads => dyno_agent_threads:between(Clocks, dyno_agent_threads:read(Threads)),
@@ -504,35 +502,29 @@ result(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = Befor
         State
     }.
 
-budget(_Counted, #{plan := none} = State) ->
-    {#{}, State};
-budget(Counted, #{plan := Plan, patterns := Patterns, config := #{budget := Share}} = State) ->
-    IsMeasured = fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end,
+budget(_Counted, #{plan := none}) ->
+    #{};
+budget(Counted, #{plan := Plan, patterns := Patterns, config := #{budget := Share} = Config}) ->
     Estimates = dyno_agent_call_budget:estimates(Counted, Plan),
-    Called = [MFA || MFA := N <- Counted, N > 0] ++ maps:keys(Estimates),
-    {Sums, Next} = samples(#{measured => IsMeasured, called => Called}, State),
-    {
-        #{
-            samples => #{
-                estimates => Estimates,
-                is_timed => dyno_agent_call_budget:is_timed(Plan),
-                sums => Sums
-            },
-            budget => #{
-                share => Share,
-                spent => dyno_agent_call_budget:spent(Plan),
-                left_out => dyno_agent_call_budget:uncounted(Plan)
-            }
+    #{
+        samples => #{
+            estimates => Estimates,
+            is_timed => dyno_agent_call_budget:is_timed(Plan),
+            stacks =>
+                case Config of
+                    #{stacks := Stacks} -> dyno_agent_instrument:read(Stacks);
+                    #{} -> none
+                end,
+            called => [MFA || MFA := N <- Counted, N > 0] ++ maps:keys(Estimates),
+            patterns => Patterns,
+            node => node()
         },
-        Next
+        budget => #{
+            share => Share,
+            spent => dyno_agent_call_budget:spent(Plan),
+            left_out => dyno_agent_call_budget:uncounted(Plan)
+        }
     }.
-
-samples(#{measured := IsMeasured} = What, #{config := #{stacks := Pid}, code := Code} = State) ->
-    #{stacks := Stacks} = Read = dyno_agent_instrument:read(Pid),
-    {Whole, Next} = dyno_agent_tail_calls:inserted(Stacks, What, Code),
-    {dyno_agent_call_samples:sums(Read#{stacks := Whole}, IsMeasured), State#{code := Next}};
-samples(_What, State) ->
-    {none, State}.
 
 counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
     Own = dyno_agent_call_sessions:self_calls(Sessions),

@@ -3,7 +3,8 @@
 
 -module(dyno_agent_call_times).
 -moduledoc false.
-%% Combines counts, timed calls and samples of functions. Pure, for the caller's side only.
+%% Combines counts, timed calls and samples of functions. For the caller's side only; pure but for
+%% the code that dyno_agent_tail_calls asks the node for.
 %%
 %%   all calls are timed               own time of each function from its calls
 %%   samples tell where time goes      own and total time from samples, by processor time
@@ -82,7 +83,7 @@ at_least(#{mfa := {M, _, _}} = F, Reloaded) ->
         false -> F
     end.
 
-within_budget(Counted, Rows, #{estimates := Estimates, is_timed := IsTimed, sums := Sums}) ->
+within_budget(Counted, Rows, #{estimates := Estimates, is_timed := IsTimed} = Samples) ->
     {Functions, Callers} = combine(#{
         calls => Counted,
         estimates => Estimates,
@@ -91,9 +92,18 @@ within_budget(Counted, Rows, #{estimates := Estimates, is_timed := IsTimed, sums
                 true -> Rows;
                 false -> none
             end,
-        sampled => Sums
+        sampled => sums(Samples)
     }),
     #{functions => Functions, callers => Callers}.
+
+sums(#{stacks := none}) ->
+    none;
+sums(#{stacks := #{stacks := Stacks} = Sampled, called := Called} = Samples) ->
+    #{patterns := Patterns, node := Node} = Samples,
+    IsMeasured = fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end,
+    What = #{measured => IsMeasured, called => Called, node => Node},
+    Whole = dyno_agent_tail_calls:inserted(Stacks, What),
+    dyno_agent_call_samples:sums(Sampled#{stacks := Whole}, IsMeasured).
 
 -doc """
 The runtime times calls by the clock, which continues while a scheduler is ready to run and another

@@ -11,15 +11,19 @@
 %%
 %% If the called module is known at run time only (Transport:send/2), a measured and called function
 %% of that name is a candidate.
+%%
+%% The node is asked for its code, which is read here. The calling process keeps what was read: it
+%% reads results again and again.
 
--export([new/0, inserted/3]).
--export_type([t/0, what/0]).
+-export([inserted/2]).
+-export_type([what/0]).
 
--opaque t() :: #{module() => dyno_agent_code_calls:functions() | unknown}.
+-type code() :: #{module() => dyno_agent_code_calls:functions() | unknown}.
 
 -type what() :: #{
     measured := fun((mfa()) -> boolean()),
-    called := [mfa()]
+    called := [mfa()],
+    node := node()
 }.
 
 -type stack() :: {Group :: term(), [term()], Weight :: number()}.
@@ -30,10 +34,18 @@
 -define(MOST_NAMESAKES, 40).
 -define(MOST_MODULES, 150).
 
--spec new() -> t().
-new() -> #{}.
+-spec inserted([stack()], what()) -> [stack()].
+inserted(Stacks, #{node := Node} = What) ->
+    Code =
+        case get({?MODULE, Node}) of
+            undefined -> #{};
+            Known -> Known
+        end,
+    {Inserted, Read} = inserted(Stacks, What, Code),
+    _ = put({?MODULE, Node}, Read),
+    Inserted.
 
--spec inserted([stack()], what(), t()) -> {[stack()], t()}.
+-spec inserted([stack()], what(), code()) -> {[stack()], code()}.
 inserted(Stacks, What, Code) ->
     {Inserted, {_, Read}} = lists:mapfoldl(
         fun({Group, Path, Weight}, Acc) ->
@@ -69,7 +81,7 @@ known_between(Outer, Inner, What, {Known, Code}) ->
     end.
 
 between(Outer, Inner, #{called := Called, measured := IsMeasured} = What, Before) ->
-    {#{calls := Calls}, Code} = of_function(Outer, Before),
+    {#{calls := Calls}, Code} = of_function(Outer, What, Before),
     Named = [MFA || {M, _, _} = MFA <- Calls, M =/= '_'],
     Guessed = [MFA || {'_', F, A} <- Calls, {_, Of, Arity} = MFA <- Called, Of =:= F, Arity =:= A],
     case lists:member(Inner, Named) of
@@ -127,7 +139,7 @@ reach([MFA | Rest], Ends, What, There, IsWhole, Before) ->
         true ->
             reach(Rest, Ends, What, Next, IsWhole, Before);
         false ->
-            {#{tail_calls := Tails}, Code} = of_function(MFA, Before),
+            {#{tail_calls := Tails}, Code} = of_function(MFA, What, Before),
             Targets = [targets(Tail, What) || Tail <- Tails],
             More = lists:append([Of || Of <- Targets, is_list(Of)]),
             Still = IsWhole andalso lists:all(fun is_list/1, Targets),
@@ -136,8 +148,8 @@ reach([MFA | Rest], Ends, What, There, IsWhole, Before) ->
 
 targets(unknown, _What) ->
     unknown;
-targets({'_', F, A}, #{called := Called, measured := IsMeasured}) ->
-    Namesakes = [{M, F, A} || {M, _} <- code:all_loaded(), erlang:function_exported(M, F, A)],
+targets({'_', F, A}, #{called := Called, measured := IsMeasured, node := Node}) ->
+    Namesakes = dyno_agent_code_calls:exporting(Node, F, A),
     case [MFA || MFA <- Namesakes, not IsMeasured(MFA) orelse lists:member(MFA, Called)] of
         Few when length(Few) =< ?MOST_NAMESAKES -> Few;
         _ -> unknown
@@ -146,15 +158,15 @@ targets(MFA, _What) ->
     [MFA].
 
 %% The functions of the module `erlang` are the runtime's.
-of_function({erlang, _, _}, Code) ->
+of_function({erlang, _, _}, _What, Code) ->
     {#{calls => [], tail_calls => []}, Code};
-of_function({M, _, _} = MFA, Before) ->
+of_function({M, _, _} = MFA, #{node := Node}, Before) ->
     Code =
         case Before of
             #{M := _} ->
                 Before;
             #{} when map_size(Before) < ?MOST_MODULES ->
-                Before#{M => dyno_agent_code_calls:read(M)};
+                Before#{M => dyno_agent_code_calls:read(Node, M)};
             #{} ->
                 Before#{M => unknown}
         end,

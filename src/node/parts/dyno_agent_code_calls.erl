@@ -6,7 +6,7 @@
 %% The calls and the tail calls of a module's functions, read from its instructions, which exist
 %% also without debug information.
 
--export([read/1, decoded/1, arities/0]).
+-export([read/2, exporting/3, decoded/1, arities/0]).
 -export_type([functions/0, target/0]).
 
 -doc "`'_'`: a module known at run time. `unknown`: a fun, or a function without a name.".
@@ -40,25 +40,31 @@
 -define(SWAP, 169).
 -define(CALL_FUN2, 178).
 
--doc "The calls of a module's functions, if its file exists and is the loaded one.".
--spec read(module()) -> functions() | unknown.
-read(Module) ->
+-doc "The calls of the functions of a node's module, if its file exists and is the loaded one.".
+-spec read(node(), module()) -> functions() | unknown.
+read(Node, Module) ->
+    Calls = [{erlang, get_module_info, [Module, md5]}, {code, get_object_code, [Module]}],
     maybe
-        true ?= erlang:module_loaded(Module),
-        {Module, Beam, _File} ?= code:get_object_code(Module),
-        {ok, {Module, Digest}} ?= beam_lib:md5(Beam),
-        true ?= Digest =:= loaded_md5(Module),
+        [Loaded, {Module, Beam, _File}] ?= answers(Node, Calls),
+        {ok, {Module, Loaded}} ?= beam_lib:md5(Beam),
         decoded(Beam)
     else
         _ -> unknown
     end.
 
-%% The module may be unloaded meanwhile.
-loaded_md5(Module) ->
+-doc "The functions of a name that a node's loaded modules export.".
+-spec exporting(node(), atom(), arity()) -> [mfa()].
+exporting(Node, F, A) ->
+    Modules = [M || [Loaded] <- [answers(Node, [{code, all_loaded, []}])], {M, _} <- Loaded],
+    Calls = [{erlang, function_exported, [M, F, A]} || M <- Modules],
+    [{M, F, A} || {M, true} <- lists:zip(Modules, answers(Node, Calls), trim)].
+
+%% None of a module that is not loaded, and of a lost node.
+answers(Node, Calls) ->
     try
-        erlang:get_module_info(Module, md5)
+        dyno_remote:each(Node, Calls)
     catch
-        error:badarg -> none
+        _:_ -> []
     end.
 
 -doc "The same for a module's binary; `unknown` if it has instructions of a later release.".
