@@ -39,14 +39,25 @@ measure({idle, Kind}, Effort) ->
     Without = spent_ms(Node, Ms),
     {Targets, Stacks} = attached(Node, Kind),
     timer:sleep(1000),
+    _ = samples_us(),
     ok = dyno_agent_instrument:restart(Stacks),
     With = spent_ms(Node, Ms),
+    SamplesUs = samples_us(),
     #{instants := Instants, cost_ns := CostNs} = dyno_agent_instrument:read(Stacks),
     ok = bench_program:detach(Targets),
     ok = dyno_peer:stop(Node),
-    bench_program:say("without ~b ms of processor in ~b, with ~b, told ~.1f for ~b instants", [
-        Without, Ms, With, CostNs / 1.0e6, Instants
-    ]),
+    bench_program:say(
+        "without ~b ms of processor in ~b, with ~b, told ~.1f for ~b instants, ~.1f for ~b samples",
+        [
+            Without,
+            Ms,
+            With,
+            CostNs / 1.0e6,
+            Instants,
+            lists:sum(SamplesUs) / 1000,
+            length(SamplesUs)
+        ]
+    ),
     #{
         name => "cpu_shares_idle",
         value => max(0.0, 100 * (With - Without) / Ms),
@@ -106,6 +117,13 @@ attached(Node, Kind) ->
     {ok, [#{instruments := Started}] = Targets} = dyno_targets:attach([Node], Instruments),
     {dyno_agent_stacks, Stacks} = lists:keyfind(dyno_agent_stacks, 1, Started),
     {Targets, Stacks}.
+
+%% What samples of the VM and the system took since the last time.
+samples_us() ->
+    receive
+        {dyno_sample, _, _, _, CostUs} -> [CostUs | samples_us()]
+    after 0 -> []
+    end.
 
 spent_ms(Node, Ms) ->
     timer:sleep(1000),

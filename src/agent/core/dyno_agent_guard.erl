@@ -38,7 +38,7 @@
 -define(LIMIT_BYTES, 536_870_912).
 %% Each check wakes an idle scheduler, so less often while little memory is in use.
 -define(CHECK_MS, 1000).
--define(CALM_CHECK_MS, 4000).
+-define(CALM_CHECK_MS, 3000).
 -define(CALM_PARTS, 16).
 -define(SHUTDOWN_MS, 2000).
 
@@ -94,7 +94,7 @@ handle_info(check, #{limit_bytes := Limit} = State) ->
         Bytes when Bytes > Limit ->
             without_largest({limit_bytes, Limit, Bytes}, State);
         Bytes when ?CALM_PARTS * Bytes < Limit ->
-            _ = erlang:send_after(?CALM_CHECK_MS, self(), check),
+            _ = erlang:send_after(dyno_agent_process:together_ms(?CALM_CHECK_MS), self(), check),
             {noreply, State};
         _ ->
             _ = erlang:send_after(?CHECK_MS, self(), check),

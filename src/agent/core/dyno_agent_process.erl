@@ -9,7 +9,7 @@
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
 -export([start_link/2, ask/2, unlimited/0, newest/0, number/1, others/0]).
--export([within/2, each_beside/3, ending_with/1, kill/1]).
+-export([within/2, each_beside/3, ending_with/1, kill/1, together_ms/1, waking/0]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
@@ -20,6 +20,8 @@
 -define(LONG_QUEUE, 10_000).
 -define(NUMBER_BITS, 28).
 -define(BESIDE, 200).
+-define(WAKING_NS, 4000).
+-define(WAKING_SCHEDULER_NS, 350_000).
 
 -doc "Data for `dyno_agent_kind`, reductions and collections. One signal.".
 -spec who(pid()) ->
@@ -228,6 +230,27 @@ within(Ms, Fun) ->
         true = demonitor(Ref, [flush]),
         later
     end.
+
+-doc """
+The pause to the next multiple of an interval: timers of several processes then wake a sleeping
+scheduler once.
+""".
+-spec together_ms(pos_integer()) -> pos_integer().
+together_ms(Ms) -> Ms - erlang:system_time(millisecond) rem Ms.
+
+-doc """
+The runtime's cost of having woken the calling process by a timer (native). A sleeping scheduler
+then spins for a while (measured with the default +sbwt).
+""".
+-spec waking() -> non_neg_integer().
+waking() ->
+    Ns =
+        %% Running and ready, with this process.
+        case erlang:statistics(total_active_tasks) =< erlang:system_info(schedulers_online) of
+            true -> ?WAKING_SCHEDULER_NS;
+            false -> ?WAKING_NS
+        end,
+    erlang:convert_time_unit(Ns, nanosecond, native).
 
 -doc """
 Asks each process by a function with a state, in some hundred concurrent processes, so that no

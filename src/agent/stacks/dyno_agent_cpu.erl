@@ -21,17 +21,14 @@ call of foreign code that does not restart after a signal may return EINTR.
 
 -behaviour(gen_server).
 
--export([start_link/3, restart/1, read/1, merged/2, format_error/1]).
+-export([start_link/2, restart/1, read/1, merged/2, format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, counted/0, sampled/0, reason/0]).
 
 -type config() :: #{
     %% The NIF library's bytes; `none` if dyno was built without.
     library := binary() | none,
-    table := dyno_agent_process_table:t() | none,
-    choice := dyno_agent_process_filter:t(),
-    %% Dyno's own processes.
-    own := [pid()],
+    kinds := dyno_agent_stack_kinds:t(),
     guard := pid()
 }.
 
@@ -57,7 +54,9 @@ call of foreign code that does not restart after a signal may return EINTR.
     lost := non_neg_integer(),
     interval_ns := pos_integer(),
     %% The emulator's processor time.
-    process_ns := non_neg_integer()
+    process_ns := non_neg_integer(),
+    %% Of sampling: interrupts, and what this process takes, with the schedulers that it wakes.
+    cost_ns := non_neg_integer()
 }.
 
 -doc """
@@ -69,10 +68,14 @@ process: looking for work, freeing memory, polling.
 -type state() :: #{
     session := dyno_agent_cpu_nif:session(),
     frames := dyno_agent_cpu_frames:t(),
-    kinds := dyno_agent_cpu_kinds:t(),
+    kinds := dyno_agent_stack_kinds:t(),
     interval_ns := pos_integer(),
     %% How many times in a row too few samples waited to be fetched.
     put_off := non_neg_integer(),
+    %% Hears `{dyno_agent_cpu, busy}` while there are more samples.
+    owner := pid(),
+    %% Native: of this process since the last restart.
+    cost := non_neg_integer(),
     tree := dyno_agent_stack_tree:t(),
     counts := #{atom() => non_neg_integer()},
     since := {ProcessNs :: non_neg_integer(), Lost :: non_neg_integer()}
@@ -87,25 +90,25 @@ process: looking for work, freeing memory, polling.
 -define(EVERY_MS, 1000).
 -define(FEW, 20).
 -define(FEW_EVERY_MS, 3000).
--define(MOST_PUT_OFF, 2).
+-define(MOST_PUT_OFF, 9).
 -define(AT_ONCE, 2000).
 -define(NODES, 20_000).
+%% Of an interrupt: 5 to 10 us.
+-define(SAMPLE_NS, 7000).
 -define(DEADLINE_MS, 86_400_000).
 
 -doc """
 Starts sampling for an instrument, the calling process. If this emulator cannot be sampled, the
 reason is an error only if sampling is required.
 """.
--spec start_link(
-    dyno_agent_stacks:cpu(), dyno_agent_process_table:t() | none, dyno_agent_process_filter:t()
-) -> {ok, pid() | {refused, reason()}} | {error, {?MODULE, reason()}}.
-start_link(#{library := Library, use := Use}, Table, Choice) ->
+-spec start_link(dyno_agent_stacks:cpu(), dyno_agent_stack_kinds:t()) ->
+    {ok, pid() | {refused, reason()}} | {error, {?MODULE, reason()}}.
+start_link(#{library := Library, use := Use}, Kinds) ->
     {parent, Guard} = process_info(self(), parent),
+    Own = [self() | dyno_agent_process:others()],
     Config = #{
         library => Library,
-        table => Table,
-        choice => Choice,
-        own => [self() | dyno_agent_process:others()],
+        kinds => dyno_agent_stack_kinds:with_own(Own, Kinds),
         guard => Guard
     },
     case gen_server:start_link(?MODULE, Config, []) of
@@ -126,7 +129,8 @@ restart(Pid) -> gen_server:call(Pid, restart, infinity).
 read(Pid) -> gen_server:call(Pid, read, infinity).
 
 -spec init(config()) -> {ok, state()} | {error, {?MODULE, reason()}}.
-init(#{library := Library, guard := Guard} = Config) ->
+init(#{library := Library, kinds := Kinds, guard := Guard}) ->
+    {parent, Owner} = process_info(self(), parent),
     %% High priority: a computing process must not delay the fetch.
     process_flag(priority, high),
     process_flag(trap_exit, true),
@@ -147,9 +151,10 @@ init(#{library := Library, guard := Guard} = Config) ->
                 restarted(#{
                     session => Session,
                     frames => Frames,
-                    kinds => kinds(Config),
+                    kinds => dyno_agent_stack_kinds:with_own([self()], Kinds),
                     interval_ns => IntervalNs,
-                    put_off => 0
+                    put_off => 0,
+                    owner => Owner
                 })
             )}
     else
@@ -193,13 +198,11 @@ tried(Session) ->
         Error
     end.
 
-kinds(#{table := Table, choice := Choice, own := Own}) ->
-    dyno_agent_cpu_kinds:new(Table, Choice, [self() | Own]).
-
 restarted(#{session := Session} = State) ->
     _ = dyno_agent_cpu_nif:drain(Session, 1_000_000),
     State#{
         tree => dyno_agent_stack_tree:new(?NODES),
+        cost => 0,
         counts => #{samples => 0, own => 0, elsewhere => 0, scheduler => 0},
         since => spent(Session)
     }.
@@ -212,7 +215,7 @@ spent(Session) ->
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(read, _From, State) ->
-    #{tree := Tree, counts := Counts, since := {Ns, Lost}, session := Session} =
+    #{tree := Tree, counts := Counts, since := {Ns, Lost}, session := Session, cost := Cost} =
         Taken = taken(State),
     {NowNs, NowLost} = spent(Session),
     {reply,
@@ -224,7 +227,10 @@ handle_call(read, _From, State) ->
             other => dyno_agent_stack_tree:other(Tree),
             lost => NowLost - Lost,
             interval_ns => map_get(interval_ns, Taken),
-            process_ns => NowNs - Ns
+            process_ns => NowNs - Ns,
+            cost_ns =>
+                erlang:convert_time_unit(Cost, native, nanosecond) +
+                ?SAMPLE_NS * lists:sum(maps:values(Counts))
         },
         Taken}.
 
@@ -232,15 +238,12 @@ handle_call(read, _From, State) ->
 handle_cast(_Request, State) -> {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info(take, #{session := Session, put_off := PutOff} = State) ->
-    case dyno_agent_cpu_nif:waiting(Session) =< ?FEW of
-        true when PutOff < ?MOST_PUT_OFF ->
-            {noreply, take_after(?FEW_EVERY_MS, State#{put_off := PutOff + 1})};
-        true ->
-            {noreply, take_after(?FEW_EVERY_MS, taken(State))};
-        false ->
-            {noreply, take_after(?EVERY_MS, taken(State))}
-    end;
+handle_info(take, #{cost := Cost} = State) ->
+    Waking = dyno_agent_process:waking(),
+    Begin = erlang:monotonic_time(),
+    {Ms, Next} = take(State),
+    Took = erlang:monotonic_time() - Begin,
+    {noreply, take_after(Ms, Next#{cost := Cost + Waking + Took})};
 handle_info({'EXIT', _Pid, Reason}, State) when Reason =/= normal ->
     {stop, shutdown, State};
 handle_info(_Other, State) ->
@@ -250,6 +253,16 @@ handle_info(_Other, State) ->
 terminate(_Reason, #{session := Session}) ->
     _ = dyno_agent_cpu_nif:stop(Session),
     ok.
+
+take(#{session := Session, put_off := PutOff, owner := Owner} = State) ->
+    case dyno_agent_cpu_nif:waiting(Session) =< ?FEW of
+        true when PutOff < ?MOST_PUT_OFF -> {?FEW_EVERY_MS, State#{put_off := PutOff + 1}};
+        true ->
+            {?FEW_EVERY_MS, taken(State)};
+        false ->
+            Owner ! {?MODULE, busy},
+            {?EVERY_MS, taken(State)}
+    end.
 
 taken(#{session := Session, frames := Frames} = State) ->
     Samples = dyno_agent_cpu_nif:drain(Session, ?AT_ONCE),
@@ -261,13 +274,13 @@ taken(#{session := Session, frames := Frames} = State) ->
     end.
 
 take_after(Ms, State) ->
-    _ = erlang:send_after(Ms, self(), take),
+    _ = erlang:send_after(dyno_agent_process:together_ms(Ms), self(), take),
     State.
 
 add({none, Stack, Weight}, State) ->
     counted(scheduler, Stack, Weight, State);
 add({Pid, Stack, Weight}, #{kinds := Kinds} = State) ->
-    {Group, Next} = dyno_agent_cpu_kinds:group(Pid, Stack, Kinds),
+    {Group, Next} = dyno_agent_stack_kinds:group(Pid, Stack, Kinds),
     counted(Group, Stack, Weight, State#{kinds := Next}).
 
 counted(Group, _Stack, Weight, #{counts := Counts} = State) when
@@ -285,7 +298,8 @@ counted(Group, Stack, Weight, #{counts := #{samples := N} = Counts, tree := Tree
 -spec merged(counted(), dyno_agent_stacks:result()) -> dyno_agent_stacks:result().
 merged(#{stacks := Stacks, samples := Count, other := Other} = Counted, Result) ->
     #{own := Own, elsewhere := Elsewhere, scheduler := Scheduler} = Counted,
-    #{interval_ns := IntervalNs, process_ns := ProcessNs} = Counted,
+    #{interval_ns := IntervalNs, process_ns := ProcessNs, cost_ns := CostNs} = Counted,
+    #{cost_ns := InstantsNs} = Result,
     Kept = lists:sum([Weight || {_, _, Weight} <- Stacks]) + Other + Elsewhere,
     SampledNs = (Kept + Own + Scheduler) * IntervalNs,
     Result#{
@@ -295,7 +309,7 @@ merged(#{stacks := Stacks, samples := Count, other := Other} = Counted, Result) 
         stacks := Stacks,
         other := Other,
         elsewhere := Elsewhere,
-        cost_ns := Own * IntervalNs,
+        cost_ns := CostNs + InstantsNs,
         cpu := #{
             samples => Count,
             scheduler => min(1.0, Scheduler * IntervalNs / max(1, ProcessNs))

@@ -34,7 +34,7 @@ parse(Text) ->
 
 %% 7f0c1000-7f0c2000 r-xp 00000000 fd:00 123   /usr/lib/libcrypto.so.3
 mapping(Line) ->
-    case string:lexemes(Line, " ") of
+    case binary:split(Line, ~" ", [global, trim_all]) of
         [Range, <<_, _, "x", _/binary>>, _Offset, _Device, _Node | Path] ->
             [Low, High] = binary:split(Range, ~"-"),
             [{binary_to_integer(Low, 16), binary_to_integer(High, 16), name(Path)}];

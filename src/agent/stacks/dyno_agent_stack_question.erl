@@ -12,6 +12,8 @@
 
 -type answer() :: gone | {ran | waits | suspended, frames(), Who :: [{term(), term()}]}.
 
+-type held() :: {Messages :: non_neg_integer(), Bytes :: non_neg_integer()}.
+
 -define(MANY_MESSAGES, 1000).
 
 -doc """
@@ -22,16 +24,20 @@ ask(Pid, Items) ->
     answered(Pid, process_info(Pid, [current_stacktrace | Items])).
 
 -doc """
-Like `ask/2`, of a process that waited just before: half as many signals. In rare cases it has run
-shortly meanwhile, and the stack is of that.
+Like `ask/2` and `held/1`, of a process that waited just before: one signal in place of three. In
+rare cases it has run shortly meanwhile, and the stack is of that.
 """.
--spec ask_waiting(pid(), [term()]) -> answer().
+-spec ask_waiting(pid(), [term()]) -> {answer(), held()}.
 ask_waiting(Pid, Items) ->
-    case process_info(Pid, [current_stacktrace | Items]) of
-        undefined -> gone;
+    {Messages, Item} = to_hold(Pid),
+    case process_info(Pid, [Item, current_stacktrace | Items]) of
+        undefined ->
+            {gone, {Messages, 0}};
         %% It ends, or has not begun.
-        [{current_stacktrace, []} | Who] -> {ran, [], Who};
-        [{current_stacktrace, Frames} | Who] -> {still(process_info(Pid, status)), Frames, Who}
+        [Memory, {current_stacktrace, []} | Who] ->
+            {{ran, [], Who}, {Messages, bytes(Memory)}};
+        [Memory, {current_stacktrace, Frames} | Who] ->
+            {{still(process_info(Pid, status)), Frames, Who}, {Messages, bytes(Memory)}}
     end.
 
 still({status, waiting}) -> waits;
@@ -73,19 +79,19 @@ where({ran, Frames, Who}, _Pid, _Before) ->
 where(Other, _Pid, _Before) ->
     Other.
 
-%% Asking for memory takes longer if there are many messages.
--spec held(pid()) -> {Messages :: non_neg_integer(), Bytes :: non_neg_integer()}.
+-spec held(pid()) -> held().
 held(Pid) ->
-    {Messages, Memory} =
-        case process_info(Pid, message_queue_len) of
-            {_, Few} when Few < ?MANY_MESSAGES -> {Few, process_info(Pid, memory)};
-            {_, Many} -> {Many, process_info(Pid, heap_size)};
-            undefined -> {0, undefined}
-        end,
-    Bytes =
-        case Memory of
-            {memory, Size} -> Size;
-            {heap_size, Words} -> Words * erlang:system_info(wordsize);
-            undefined -> 0
-        end,
-    {Messages, Bytes}.
+    {Messages, Item} = to_hold(Pid),
+    {Messages, bytes(process_info(Pid, Item))}.
+
+%% Asking for memory takes longer if there are many messages.
+to_hold(Pid) ->
+    case process_info(Pid, message_queue_len) of
+        {_, Few} when Few < ?MANY_MESSAGES -> {Few, memory};
+        {_, Many} -> {Many, heap_size};
+        undefined -> {0, heap_size}
+    end.
+
+bytes({memory, Size}) -> Size;
+bytes({heap_size, Words}) -> Words * erlang:system_info(wordsize);
+bytes(undefined) -> 0.

@@ -96,12 +96,9 @@ the samples, times `cpu_ns`.
 }.
 
 -type state() :: #{
-    table := dyno_agent_process_table:t() | none,
     cpu := none | pid() | {refused, dyno_agent_cpu:reason()},
     census := dyno_agent_stack_census:t(),
-    choice := dyno_agent_process_filter:t(),
-    %% Of processes; `own`: dyno's; `elsewhere`: not selected.
-    kinds := #{pid() => group() | own | elsewhere},
+    kinds := dyno_agent_stack_kinds:t(),
     elsewhere := #{dyno_agent_stack_classes:class() => number()},
     queued := [pid()],
     waits := dyno_agent_stack_waits:t(),
@@ -120,6 +117,9 @@ the samples, times `cpu_ns`.
     %% Native: what asking waiting processes took last.
     asking := non_neg_integer(),
     since := integer(),
+    %% Beside the sampler of the processor: the last instant, the node's context switches then, and
+    %% the milliseconds for which the node has been idle.
+    idle := {AtMs :: integer(), Switches :: non_neg_integer(), ForMs :: non_neg_integer()},
     before := dyno_agent_threads:reading(),
     %% The sum of running processes over all instants, each at most the schedulers; the instants
     %% with any.
@@ -134,6 +134,12 @@ the samples, times `cpu_ns`.
 -define(SHARE, 0.015).
 -define(SHARE_OF_WAITS, 0.0003).
 -define(SHARE_OF_TEST, 0.01).
+%% While a node is idle, instants for waiting processes are as far apart as it has been idle, up to
+%% this mean: each wakes sleeping schedulers. Idle is a node with few context switches, without
+%% dyno's own. Samples of the processor end that time at once.
+-define(MOST_IDLE_MS, 10_000).
+-define(FEW_SWITCHES_A_SECOND, 100).
+-define(OWN_SWITCHES, 200).
 -define(LIST_EVERY, 200).
 -define(LIST_EVERY_FOR_WAITS, 10_000).
 %% Of a budget; the rest of a third pays for lists and for waiting processes.
@@ -143,20 +149,13 @@ the samples, times `cpu_ns`.
 -define(WAITING_EVERY, 20).
 %% The least share of the schedulers' work time with a processor.
 -define(UNDISTURBED, 0.8).
--define(MOST_KINDS, 10_000).
 %% The cost of an instant averages about this number.
 -define(MEAN_OF, 10).
 -define(MUCH_LONGER, 3).
 -define(FIRST_NS, 30_000).
-%% The runtime's cost to wake a process by a timer; and to wake a sleeping scheduler, which then
-%% spins for a while (measured with the default +sbwt).
--define(WAKING_NS, 4000).
--define(WAKING_SCHEDULER_NS, 350_000).
-%% Only so much of it counts for the distance of instants: with fewer, waits and shares would be
-%% less certain. The stated cost is the whole.
+%% Only so much of a sleeping scheduler's waking counts for the distance of instants: with fewer,
+%% waits and shares would be less certain. The stated cost is the whole.
 -define(PLANNED_WAKING_NS, 60_000).
-
--define(WHO, [registered_name, label, initial_call, {dictionary, '$initial_call'}]).
 
 -spec about() -> dyno_agent_instrument:about().
 about() ->
@@ -196,10 +195,13 @@ table(#{processes := Processes}) -> dyno_agent_processes:table(Processes);
 table(_Config) -> none.
 
 cpu(Table, #{cpu := Cpu} = Config) ->
-    Choice = dyno_agent_process_filter:new(maps:get(select, Config, [])),
-    dyno_agent_cpu:start_link(Cpu, Table, Choice);
+    dyno_agent_cpu:start_link(Cpu, kinds(Table, Config));
 cpu(_Table, _Config) ->
     {ok, none}.
+
+kinds(Table, Config) ->
+    Choice = dyno_agent_process_filter:new(maps:get(select, Config, [])),
+    dyno_agent_stack_kinds:new(Table, Choice).
 
 started(Table, Cpu, Config) ->
     proc_lib:set_label(?MODULE),
@@ -213,14 +215,13 @@ started(Table, Cpu, Config) ->
         end,
     _ = dyno_agent_stack_seeds:start_link(Seeds),
     State = #{
-        table => Table,
         cpu => Cpu,
         purpose => maps:get(purpose, Config, test),
         share => maps:get(share, Config, ?SHARE),
-        choice => dyno_agent_process_filter:new(maps:get(select, Config, [])),
+        kinds => kinds(Table, Config),
         census => dyno_agent_stack_census:new(ListEvery),
         samples => dyno_agent_stack_samples:new(),
-        each => float(native(?FIRST_NS) + waking(?PLANNED_WAKING_NS)),
+        each => float(native(?FIRST_NS) + planned_waking()),
         question => question(),
         asking => 0,
         queued => [],
@@ -229,10 +230,10 @@ started(Table, Cpu, Config) ->
     },
     scheduled(restarted(State)).
 
-restarted(#{samples := Samples, threads := Threads, cpu := Cpu} = State) ->
+restarted(#{samples := Samples, threads := Threads, cpu := Cpu, kinds := Kinds} = State) ->
     _ = [ok = dyno_agent_cpu:restart(Cpu) || is_pid(Cpu)],
     State#{
-        kinds => #{},
+        kinds := dyno_agent_stack_kinds:restart(Kinds),
         elsewhere => #{},
         waits => dyno_agent_stack_waits:new(),
         still => #{},
@@ -241,6 +242,7 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu} = State) ->
         started => 0,
         cost => 0,
         since => erlang:monotonic_time(),
+        idle => {erlang:monotonic_time(millisecond), 0, 0},
         before => dyno_agent_threads:read(Threads),
         ran => {0, 0}
     }.
@@ -317,7 +319,11 @@ handle_cast(_Request, State) ->
 
 -spec handle_info(term(), state()) -> {noreply, state()}.
 handle_info({timeout, Timer, instant}, #{timer := Timer} = State) ->
-    {noreply, scheduled(instant(State))};
+    {noreply, scheduled(rested(instant(idle(State))))};
+handle_info({dyno_agent_cpu, busy}, #{idle := {At, Switches, ForMs}} = State) when ForMs > 0 ->
+    #{timer := Timer} = State,
+    _ = erlang:cancel_timer(Timer),
+    {noreply, scheduled(State#{idle := {At, Switches, 0}})};
 handle_info({seeds, Busy, Queued, Cost}, #{census := Census, cost := Before} = State) ->
     {noreply, State#{
         census := dyno_agent_stack_census:seeded(Busy, Census),
@@ -328,10 +334,27 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 %% At random, so that periodic events are not always met, or never.
-scheduled(#{each := Each} = State) ->
+scheduled(#{each := Each, idle := {_, _, IdleMs}} = State) ->
     Cost = round(Each) + asking(State),
-    Ms = min(?MOST_MS, max(?LEAST_MS, ceil(nanoseconds(Cost) / share(State) / 1.0e6))),
+    PlannedMs = min(?MOST_MS, max(?LEAST_MS, ceil(nanoseconds(Cost) / share(State) / 1.0e6))),
+    Ms = max(PlannedMs, min(?MOST_IDLE_MS, IdleMs)),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
+
+idle(#{cpu := Cpu, idle := {Before, SwitchesBefore, ForMs}} = State) when is_pid(Cpu) ->
+    Now = erlang:monotonic_time(millisecond),
+    {Switches, _} = erlang:statistics(context_switches),
+    Few = ?OWN_SWITCHES + ?FEW_SWITCHES_A_SECOND * (Now - Before) div 1000,
+    case Switches - SwitchesBefore < Few of
+        true -> State#{idle := {Before, SwitchesBefore, ForMs + Now - Before}};
+        false -> State#{idle := {Before, SwitchesBefore, 0}}
+    end;
+idle(State) ->
+    State.
+
+%% The questions of an instant are hundreds of context switches.
+rested(#{idle := {_, _, ForMs}} = State) ->
+    {Switches, _} = erlang:statistics(context_switches),
+    State#{idle := {erlang:monotonic_time(millisecond), Switches, ForMs}}.
 
 %% Instants for waiting processes only take less.
 share(#{cpu := Cpu}) when is_pid(Cpu) -> ?SHARE_OF_WAITS;
@@ -410,23 +433,15 @@ answer({Pid, Weight}, State) ->
 %% If one takes much longer, the operating system interrupted it.
 spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Question} = State) ->
     Cost = min(Took, round(?MUCH_LONGER * Each)) + Questions * Question,
-    Planned = Cost + waking(?PLANNED_WAKING_NS),
     State#{
-        cost := Before + Cost + waking(?WAKING_SCHEDULER_NS) + Listing,
-        each := Each + (Planned - Each) / ?MEAN_OF
+        cost := Before + Cost + dyno_agent_process:waking() + Listing,
+        each := Each + (Cost + planned_waking() - Each) / ?MEAN_OF
     }.
 
-waking(SchedulerNs) ->
-    case tasks() =< erlang:system_info(schedulers_online) of
-        true -> native(SchedulerNs);
-        false -> native(?WAKING_NS)
-    end.
-
-%% Running and ready, with this process.
-tasks() -> erlang:statistics(total_active_tasks).
+planned_waking() -> min(native(?PLANNED_WAKING_NS), dyno_agent_process:waking()).
 
 chosen(Ready, #{kinds := Kinds}) ->
-    Others = [Found || {Pid, _} = Found <- Ready, maps:get(Pid, Kinds, unknown) =/= own],
+    Others = [Found || {Pid, _} = Found <- Ready, not dyno_agent_stack_kinds:is_own(Pid, Kinds)],
     case length(Others) of
         Count when Count =< ?ASKED ->
             Others;
@@ -446,7 +461,7 @@ waiting(#{instants := N} = State) ->
 
 waiting_now(#{census := Census, cost := Before, question := Question} = State) ->
     #{queued := Queued, waits := Waits} = State,
-    IsIdle = tasks() =:= 1,
+    IsIdle = erlang:statistics(total_active_tasks) =:= 1,
     Begin = erlang:monotonic_time(),
     {Asked, Count} = dyno_agent_stack_waits:choose(Queued, Census),
     Found = [
@@ -458,8 +473,8 @@ waiting_now(#{census := Census, cost := Before, question := Question} = State) -
     Asking = 3 * length([new || {_, _, {new, _}} <- Found]) * Question,
     Took =
         case IsIdle of
-            %% The schedulers of both processes spin while one waits for the other.
-            true -> 2 * (erlang:monotonic_time() - Begin);
+            %% The schedulers of both processes spin while one waits for the other, and after that.
+            true -> 2 * (erlang:monotonic_time() - Begin) + dyno_agent_process:waking();
             false -> Asking
         end,
     Counted = State#{
@@ -481,8 +496,7 @@ ask_waiting(Pid, #{still := Still} = State) ->
         #{Pid := {Reductions, _, {waits, _, _}} = Known} ->
             {known, Known};
         #{} ->
-            Answer = answer_of_waiting(Pid, State),
-            Held = dyno_agent_stack_question:held(Pid),
+            {Answer, Held} = answer_of_waiting(Pid, State),
             {new, {process_info(Pid, reductions), Held, Answer}}
     end.
 
@@ -490,13 +504,16 @@ ask_waiting(Pid, #{still := Still} = State) ->
 answer_of_waiting(Pid, #{cpu := Cpu} = State) when is_pid(Cpu) ->
     dyno_agent_stack_question:ask_waiting(Pid, items(Pid, State));
 answer_of_waiting(Pid, State) ->
-    ask(Pid, State).
+    {ask(Pid, State), dyno_agent_stack_question:held(Pid)}.
 
 %% The stack, whether the process waits at its end, and the process's kind.
 ask(Pid, State) -> dyno_agent_stack_question:ask(Pid, items(Pid, State)).
 
-items(Pid, #{kinds := Kinds}) when is_map_key(Pid, Kinds) -> [];
-items(_Pid, _State) -> ?WHO.
+items(Pid, #{kinds := Kinds}) ->
+    case dyno_agent_stack_kinds:is_known(Pid, Kinds) of
+        true -> [];
+        false -> dyno_agent_stack_kinds:who()
+    end.
 
 ran({Pid, Weight, gone}, State) ->
     add({Pid, [], unseen}, Weight, normal, State);
@@ -544,33 +561,8 @@ learned(Frames, #{samples := Samples} = State) ->
 %% Groups
 
 group(Pid, Who, Frames, #{kinds := Kinds} = State) ->
-    case Kinds of
-        #{Pid := Group} ->
-            {Group, State};
-        #{} ->
-            Group = chosen_group(Pid, new_group(Pid, Who, Frames, State), State),
-            Kept =
-                case map_size(Kinds) < ?MOST_KINDS of
-                    true -> Kinds;
-                    false -> #{}
-                end,
-            {Group, State#{kinds := Kept#{Pid => Group}}}
-    end.
-
-chosen_group(_Pid, own, _State) ->
-    own;
-chosen_group(Pid, Group, #{choice := Choice}) ->
-    case dyno_agent_process_filter:is_chosen(Pid, Choice) of
-        true -> Group;
-        false -> elsewhere
-    end.
-
-new_group(Pid, Who, Frames, #{table := Table}) ->
-    case Table =/= none andalso dyno_agent_process_table:group_of(Pid, Table) of
-        {ok, Id} -> dyno_agent_process_table:group(Id, Table);
-        _ when Who =:= [] -> other;
-        _ -> dyno_agent_kind:by_stack(Who, Frames)
-    end.
+    {Group, Next} = dyno_agent_stack_kinds:group(Pid, Who, Frames, Kinds),
+    {Group, State#{kinds := Next}}.
 
 native(Ns) -> erlang:convert_time_unit(Ns, nanosecond, native).
 
