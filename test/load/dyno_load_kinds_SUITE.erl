@@ -361,10 +361,10 @@ cost_ns(Workers) ->
 
 a_pool_grows_no_further(_Config) ->
     Load = #{model => open, rate_per_s => 1000, workers => 2, max_workers => 30},
-    Result = run(Load, #{duration_ms => 300}, #{operation => fun(_) -> pause(50) end}),
+    Result = run(Load, #{duration_ms => 1000}, #{operation => fun(_) -> pause(50) end}),
     #{workers := Workers, parts := [Part], total := #{queued := Queued}} = Result,
     ?assertEqual(30, Workers),
-    ?assert(successes(Result) =< 30 * 8),
+    ?assert(successes(Result) =< 30 * 22),
     ?assert(Queued > 0),
     ?assertEqual(saturated, dyno_load_verdict:of_part(Part)).
 
@@ -377,7 +377,7 @@ no_more_are_prepared_than_there_may_be(_Config) ->
         {ok, {Id, #{operation => fun(_) -> pause(20) end}}}
     end,
     Load = #{model => open, rate_per_s => 2000, workers => 2, max_workers => 20},
-    #{workers := Workers} = run(Load, #{warmup_ms => 300, duration_ms => 300}, #{init => Init}),
+    #{workers := Workers} = run(Load, #{warmup_ms => 300, duration_ms => 1000}, #{init => Init}),
     ?assertEqual({19, 20}, {Workers, counters:get(Prepared, 1)}).
 
 a_pool_that_cannot_grow(_Config) ->
@@ -386,7 +386,10 @@ a_pool_that_cannot_grow(_Config) ->
         (_) -> error(too_many_connections)
     end,
     Load = #{model => open, rate_per_s => 500, workers => 3, max_workers => 100},
-    #{notes := [{not_grown, Text}], workers := Workers} = run(Load, #{}, #{init => Init}),
+    %% On a busy machine the pool may not grow within 200 ms.
+    #{notes := [{not_grown, Text}], workers := Workers} = run(
+        Load, #{duration_ms => 1000}, #{init => Init}
+    ),
     ?assertNotEqual(nomatch, binary:match(Text, ~"too_many_connections")),
     ?assertEqual(3, Workers).
 
