@@ -265,7 +265,7 @@ why(#{limit := for_ms, value := Ms}, 0) ->
 why(#{limit := for_ms, value := Ms}, N) ->
     [integer_to_list(N), " in ", time(Ms), " (--for)"];
 why(#{limit := rate, value := N}, _) ->
-    io_lib:format("stopped: more than ~b events came in a second (--rate); trace less", [N]);
+    io_lib:format("stopped: more than ~b events came in a second (--limit-rate); trace less", [N]);
 why(#{limit := queue, value := N}, _) ->
     io_lib:format(
         "stopped at once: more than ~b events waited in the node; trace fewer functions or "

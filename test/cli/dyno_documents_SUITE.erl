@@ -15,7 +15,15 @@ one that this program takes, with each option and its value.
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [transcripts, commands, examples_of_help, changes_are_seen, command_lines_are_taken].
+all() ->
+    [
+        transcripts,
+        commands,
+        examples_of_help,
+        changes_are_seen,
+        command_lines_are_taken,
+        sentences_name_options_of_their_command
+    ].
 
 %% Two emulators run all command lines.
 init_per_suite(Config) ->
@@ -301,3 +309,33 @@ read(In, Module, Words) ->
 is_placeholder(Word) ->
     Pattern = "^\\[?[A-Z]{2,}[A-Z=,]*(\\.\\.\\.)?\\]?$|\\.\\.\\.$|\\$\\(",
     re:run(Word, Pattern, [{capture, none}]) =:= match.
+
+%% A sentence of a command that names an option must not name a former one.
+sentences_name_options_of_their_command(_Config) ->
+    [_ | Sections] = re:split(dyno_documents:read("doc/options.md"), "^## dyno ", [multiline]),
+    Options =
+        #{
+            binary_to_list(Command) => named_options(Section)
+         || Section <- Sections, [Command | _] <- [binary:split(Section, ~"\n")]
+        },
+    Named = [
+        {Command, File, Option}
+     || Command <- ["trace", "verify", "servers", "profile"],
+        File <- filelib:wildcard(
+            filename:join([dyno_project:root(), "src", Command, "**", "*.erl"])
+        ),
+        {ok, Code} <- [file:read_file(File)],
+        Option <- named_options(re:replace(Code, "^ *%.*", "", [multiline, global]))
+    ],
+    ?assert(length(Named) > 5, Named),
+    ?assertEqual([], [
+        Each
+     || {Command, _, Option} = Each <- Named,
+        not lists:member(Option, map_get(Command, Options))
+    ]).
+
+named_options(Text) ->
+    case re:run(Text, "--[a-z][a-z-]+", [global, {capture, first, binary}]) of
+        {match, Found} -> lists:usort(lists:append(Found));
+        nomatch -> []
+    end.

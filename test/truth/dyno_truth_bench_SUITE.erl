@@ -17,6 +17,7 @@ all() ->
     [
         clocks,
         trends,
+        workers_begin_together,
         terms,
         {group, traps},
         in_vms_of_their_own,
@@ -108,6 +109,39 @@ clocks(_Config) ->
     ?assertNot(Is(Epoch#{wait_ns := 1_999_999})),
     ?assertNot(Is(Epoch#{wait_ns := 300_000})),
     ?assertNot(Is(Epoch#{wait_ns := 2_000_000, cpu_ns := undefined})).
+
+%% Who begins alone finds each lock free.
+workers_begin_together(_Config) ->
+    case erlang:system_info(schedulers_online) of
+        1 -> {skip, "one scheduler"};
+        _ -> begin_together()
+    end.
+
+begin_together() ->
+    {ok, #{module := Module} = Code} = dyno_bench_code:load(dyno_truth_together, "ok.", #{}),
+    Trap = process_flag(trap_exit, true),
+    [_, Late] = Workers = [dyno_bench_worker:start_link(N) || N <- [1, 2]],
+    {ok, _} = dyno_bench_worker:prepare(Workers, {1, Code, undefined}, 10_000),
+    Self = self(),
+    _ = spawn_link(fun() ->
+        true = erlang:suspend_process(Late),
+        Self ! suspended,
+        timer:sleep(100),
+        Self ! {resumed, erlang:monotonic_time(nanosecond)},
+        true = erlang:resume_process(Late)
+    end),
+    receive
+        suspended -> ok
+    end,
+    Run = #{number => 1, iterations => 1, heap => default, place => 1},
+    {ok, [_, _] = Epochs} = dyno_bench_worker:epoch(Workers, Run, 10_000),
+    receive
+        {resumed, ResumedNs} ->
+            ?assertEqual([], [End || #{end_ns := End} <- Epochs, End < ResumedNs])
+    end,
+    lists:foreach(fun dyno_sandbox:kill/1, Workers),
+    ok = dyno_code:unload(Module),
+    process_flag(trap_exit, Trap).
 
 trends(_Config) ->
     ?assertMatch({up, 1.5, 5.75}, dyno_bench_doubts:trend([1, 2, 3, 4, 5, 5.5, 6])),

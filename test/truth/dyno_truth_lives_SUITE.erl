@@ -389,6 +389,12 @@ a_crash_loop(_Config) ->
             end,
         ?assert(Busy < 1.2 * True andalso Busy > Least * True, {told, Busy, true, True}),
         ?assert(abs(Count / 10 - Crashes) < 1.5 + 0.02 * Count, {Count, Crashes}),
+        %% The messages that end it are messages.
+        is_map_key(~"busy_low", Row) andalso is_number(map_get(~"busy_low", Row)) orelse
+            ?assertMatch(
+                [N] when N > 0.8 * Crashes,
+                [N || #{~"message" := ~"crash", ~"count" := N} <- rows(~"messages", Document)]
+            ),
         ?assertEqual(nomatch, string:find(Text, "still in")),
         ?assertEqual(nomatch, string:find(Text, "noproc"))
     end).

@@ -18,7 +18,7 @@ ended(Reason, Ending, #{counters := Counters, server := Server} = One, Shared) -
     UnderWay = dyno_agent_server_counters:under_way(Counters),
     Last =
         case last(UnderWay, Ending, {How, Reason}, Shared) of
-            {Series, Outcome, Taken} -> {name(Pid, Series, Shared), Outcome, Taken};
+            {Series, Outcome, Taken} -> {named(Pid, Series, Shared), Outcome, Taken};
             {raised, Taken} -> raised(Reason, Server, Taken);
             none -> none
         end,
@@ -62,13 +62,15 @@ raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
     Callbacks = [handle_call, handle_cast, handle_info, handle_continue],
     case [F || {M, F, _, _} <- Stack, M =:= Module, lists:member(F, Callbacks)] of
         [] -> none;
-        Functions -> {atom_to_binary(lists:last(Functions)), exception, Taken}
+        Functions -> {{lists:last(Functions), none}, exception, Taken}
     end;
 raised(_Reason, _Server, _Taken) ->
     none.
 
 -spec name(pid(), dyno_agent_server_counters:series(), dyno_agent_server_hook:shared()) -> binary().
 name(Pid, Series, Shared) ->
-    Names = dyno_agent_server_names:names(Pid, Shared),
-    {Callback, _} = maps:get(Series, Names, {'(other)', none}),
+    {Callback, _} = named(Pid, Series, Shared),
     dyno_agent_server_process:callback_name(Callback).
+
+named(Pid, Series, Shared) ->
+    maps:get(Series, dyno_agent_server_names:names(Pid, Shared), {'(other)', none}).

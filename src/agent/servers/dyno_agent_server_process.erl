@@ -36,6 +36,8 @@
     queue_now := non_neg_integer(),
     queue_max := non_neg_integer(),
     observed := #{binary() => callback()},
+    %% The message that ended it.
+    last := [{dyno_agent_server_hook:name(), Ns :: non_neg_integer()}],
     state := alive | ended | crashed,
     reason := binary() | undefined
 }.
@@ -114,6 +116,7 @@ new(#{pid := Pid} = Server, Queue, {How, From}) ->
         queue_now => Queue,
         queue_max => Queue,
         observed => #{},
+        last => [],
         state => alive,
         reason => undefined
     }.
@@ -170,7 +173,10 @@ outcome(returned, Callback) -> Callback;
 outcome(exception, #{exceptions := Count} = Callback) -> Callback#{exceptions := Count + 1};
 outcome(stop, #{stops := Count} = Callback) -> Callback#{stops := Count + 1}.
 
--spec ended(ended | crashed, term(), {binary(), outcome(), taken()} | none, t()) -> t().
+-spec ended(How, term(), {dyno_agent_server_hook:name(), outcome(), taken()} | none, t()) ->
+    t()
+when
+    How :: ended | crashed.
 ended(How, Reason, UnderWay, Process) ->
     Now = erlang:monotonic_time(nanosecond),
     Ended = flag(
@@ -184,8 +190,11 @@ ended(How, Reason, UnderWay, Process) ->
         })
     ),
     case UnderWay of
-        none -> Ended;
-        {Name, Outcome, Ns} -> observe(Name, Outcome, Ns, Ended)
+        none ->
+            Ended;
+        {{Callback, _} = Name, Outcome, Ns} ->
+            Last = [{Name, Ns} || is_integer(Ns)],
+            observe(callback_name(Callback), Outcome, Ns, Ended#{last := Last})
     end.
 
 printed(noproc) ->
@@ -216,6 +225,7 @@ next(Rate, RanNs, Now, #{queue_now := Queue, hook_time := Hook, flag_time := Fla
         queue_before := Queue,
         queue_max := Queue,
         observed := #{},
+        last := [],
         from := Now,
         hook_time := restarted(Now, Hook),
         flag_time := restarted(Now, Flag)
@@ -281,7 +291,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         grown => grown(By, Process),
         dirty => map_get(dirty, Values),
         served => Served,
-        tags => tags(Measured)
+        tags => tags(Process, Measured)
     }.
 
 by(Process, Measured) ->
@@ -478,15 +488,22 @@ callback(Name, Hooked, Observed, {Calls, CpuNs, Words}, {Longer, UnderWay}) ->
         words => Words
     }.
 
-tags(Measured) ->
+tags(#{last := Last}, Measured) ->
+    Hooked = [
+        {Name, Count, Sum}
+     || {Name, Buckets} <- named(Measured),
+        #{count := Count, sum := Sum} <- [dyno_agent_server_counters:histogram(Buckets)]
+    ],
+    Ended = [{Name, 1, Ns} || {Name, Ns} <- Last],
     [
         #{
             tag => atom_to_binary(Kind),
             callback => callback_name(Callback),
-            count => Count,
-            wall_ns => Sum
+            count => lists:sum([Count || {_, Count, _} <- Of]),
+            wall_ns => lists:sum([Ns || {_, _, Ns} <- Of])
         }
-     || {{Callback, Kind}, Buckets} <- named(Measured),
-        Kind =/= none,
-        #{count := Count, sum := Sum} <- [dyno_agent_server_counters:histogram(Buckets)]
+     || {Callback, Kind} := Of <- maps:groups_from_list(
+            fun({Name, _, _}) -> Name end, Hooked ++ Ended
+        ),
+        Kind =/= none
     ].

@@ -20,6 +20,7 @@
     iterations => non_neg_integer(),
     ms => pos_integer() | infinity,
     counter => counters:counters_ref(),
+    meet => {counters:counters_ref(), All :: pos_integer()},
     heap := heap(),
     place := pos_integer()
 }.
@@ -121,6 +122,20 @@ reductions(Fun) ->
         {ok, After - Before}
     end.
 
+%% Who begins before the others would measure a lock that nobody else wants.
+meet(Met, All) ->
+    ok = counters:add(Met, 1, 1),
+    until_met(Met, All).
+
+until_met(Met, All) ->
+    case counters:get(Met, 1) of
+        All ->
+            ok;
+        _ ->
+            true = erlang:yield(),
+            until_met(Met, All)
+    end.
+
 counted(Start, Code) ->
     New = Code#{start => Start, overhead => 0, batch => {Start, 1, ?UNKNOWN_NS}},
     {{ok, #{reductions := Overhead}}, _} = run(
@@ -131,6 +146,7 @@ counted(Start, Code) ->
 run(#{heap := Heap} = Run, Candidate) ->
     _ = process_flag(min_heap_size, words(Heap)),
     true = garbage_collect(),
+    _ = [meet(Met, All) || #{meet := {Met, All}} <- [Run]],
     Collections0 = collections(),
     {reductions, Reductions0} = process_info(self(), reductions),
     Edge0 = dyno_clock:thread(),
@@ -258,7 +274,13 @@ epoch(Workers, #{ms := Ms} = Run, TimeoutMs) ->
         },
     request(Workers, {run, maps:merge(Run, Together)}, TimeoutMs, Ms);
 epoch(Workers, Run, TimeoutMs) ->
-    request(Workers, {run, Run}, TimeoutMs).
+    All = length(Workers),
+    Meet =
+        #{
+            meet => {counters:new(1, []), All}
+         || All =< erlang:system_info(schedulers_online)
+        },
+    request(Workers, {run, maps:merge(Run, Meet)}, TimeoutMs).
 
 -doc "`{Ref, Pid, {error, Failure}}` reports a failure.".
 -spec run_on([pid()], run()) -> reference().
