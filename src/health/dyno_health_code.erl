@@ -21,6 +21,7 @@ checks() ->
         #{name => code_server, title => ~"calls of the code server", finding => fun code_server/1},
         #{name => reloads, title => ~"modules that are loaded again", finding => fun reloads/1},
         #{name => resolver, title => ~"name resolution", finding => fun resolver/1},
+        #{name => disk_logs, title => ~"calls of disk logs", finding => fun disk_logs/1},
         #{name => timers, title => ~"the timer server", finding => fun timers/1},
         #{
             name => persistent_terms,
@@ -81,13 +82,19 @@ restarts(Looks) ->
             restarted(
                 Name,
                 Times,
-                [~"Its limit of restarts is not reached.", Newest(Times)],
+                [~"Its limit of restarts is not reached.", Newest(Times), own_limit(Times)],
                 text("children of ~ts are restarted again and again: up to ~b of its ~b~ts", [
                     Name, Most(~"replaced", Times), Most(~"children", Times), at(Times, Looks)
                 ])
             )
          || Name := Times <- Children, length(Times) >= 2
         ].
+
+own_limit(Times) ->
+    [
+        " That is a supervisor, which ends if its own limit is reached: see its children."
+     || #{~"newest" := [<<"supervisor:", _/binary>> | _]} <- lists:sublist(Times, 1)
+    ].
 
 at(Times, Looks) -> text(" at ~b of ~b looks", [length(Times), length(Looks) - 1]).
 
@@ -101,8 +108,9 @@ restarted(Name, Times, Evidence, Text) ->
         evidence => text("~ts", [Evidence]),
         advice =>
             <<
-                "Read why it ends in the log (or trace it); wait before a restart if what it needs "
-                "is not there."
+                "Now: read why it ends in the log, or by the command below, and give it what it "
+                "needs; supervisor:terminate_child/2 stops it meanwhile. Later: let it start "
+                "without that, and try again at growing intervals."
             >>,
         look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
     }).
@@ -140,7 +148,7 @@ code_server(Looks) ->
     {Advice, Hanging} =
         case PerS < ?IDLE_PER_S of
             true -> {hanging_code(), hanging(dyno_health_look:last(Looks))};
-            false -> {asked_often(), ~""}
+            false -> {asked_often(), sought(Looks)}
         end,
     Waiting = callers(
         code_server,
@@ -152,9 +160,33 @@ code_server(Looks) ->
         Looks
     ),
     case Waiting of
-        [_ | _] -> Waiting;
-        [] -> [code_work(PerS) || PerS > ?ASKED_PER_S, length(Modules) =:= 1, reloads(Looks) =:= []]
+        [_ | _] ->
+            Waiting;
+        [] ->
+            [
+                code_work(PerS, Looks)
+             || PerS > ?ASKED_PER_S, length(Modules) =:= 1, reloads(Looks) =:= []
+            ]
     end.
+
+%% The module that is not there.
+sought(Looks) ->
+    case lists:reverse(lists:keysort(1, [{N, M} || {M, N} <- missing(Looks)])) of
+        [{_, Module} | _] -> text(", which looks for module ~ts in vain", [Module]);
+        [] -> ~""
+    end.
+
+missing(Looks) ->
+    maps:to_list(
+        maps:map(
+            fun(_, Of) -> lists:sum(Of) end,
+            maps:groups_from_list(fun({M, _}) -> M end, fun({_, N}) -> N end, [
+                {M, N}
+             || #{~"reloads" := Of} <- Looks,
+                #{~"is_missing" := true, ~"module" := M, ~"times" := N} <- Of
+            ])
+        )
+    ).
 
 hanging(Look) ->
     case dyno_health_look:waiting_in([~"code_server:'-"], Look) of
@@ -163,13 +195,15 @@ hanging(Look) ->
         {_, Function} -> text(", which waits for the on_load function in ~ts", [Function])
     end.
 
-code_work(PerS) ->
+code_work(PerS, Looks) ->
     dyno_finding:new(code_server, none, #{
         subject => ~"code_server",
         severity => warning,
         value => PerS,
         weight => 73,
-        text => ~"the code server is asked all the time, though no module is loaded",
+        text => text("the code server~ts is asked all the time, though no module is loaded", [
+            sought(Looks)
+        ]),
         evidence => text("It did ~ts reductions a second.", [show(PerS, ~"count")]),
         advice => asked_often(),
         look_closer => ~"dyno trace NODE \"code:ensure_loaded/1 -> caller\""
@@ -191,7 +225,11 @@ hanging_code() ->
 %% More often than a deploy loads them.
 reloads(Looks) ->
     All = maps:groups_from_list(
-        fun(#{~"module" := Module}) -> Module end, lists:append([R || #{~"reloads" := R} <- Looks])
+        fun(#{~"module" := Module}) -> Module end,
+        [
+            R
+         || #{~"reloads" := Of} <- Looks, R <- Of, not maps:get(~"is_missing", R, false)
+        ]
     ),
     [
         dyno_finding:new(reloads, reloads, #{
@@ -230,6 +268,21 @@ resolver(Looks) ->
         Looks
     ).
 
+disk_logs(Looks) ->
+    callers(
+        disk_logs,
+        disk_log_callers,
+        [~"disk_log:monitor_request/2"],
+        ~"disk_log",
+        ~"a disk log to write",
+        <<
+            "Now: see whether the disk is slow (iostat -x). Later: log without waiting "
+            "(disk_log:balog/2, alog/2), or let one process collect terms and write many at once "
+            "(disk_log:blog_terms/2)."
+        >>,
+        Looks
+    ).
+
 %% Since OTP 25 each interval that starts a process has its own loop.
 timers(Looks) ->
     Rows = of_table(~"timer_tab", Looks),
@@ -263,7 +316,7 @@ timer(Count, Share, PerS, Looks) ->
             [
                 text("timer_server does ~ts of all work. ", [show(min(1.0, Share), ~"ratio")])
              || Share > 0.01
-            ] ++ [started(Looks)]
+            ] ++ [started(Looks), intervals(Looks)]
         ),
         advice =>
             <<
@@ -272,6 +325,14 @@ timer(Count, Share, PerS, Looks) ->
             >>,
         look_closer => ~"dyno profile NODE"
     }).
+
+intervals(Looks) ->
+    case of_last([~"intervals"], Looks) of
+        [_ | _] = Of ->
+            [" They run ", lists:join(", ", lists:sublist(Of, 3)), "."];
+        _ ->
+            ~""
+    end.
 
 mean_per_s(Key, Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),

@@ -151,23 +151,50 @@ is_loading(Looks) ->
 
 %% More in each look; the limit within a day.
 counts(Looks) ->
-    Limits = [
-        {Name, count_of(Key), Limit}
-     || {Name, Key} <- [{~"ports", ~"ports"}, {~"ETS tables", ~"tables"}],
-        [_, Limit] <- [of_last([~"counts", Key], Looks)]
+    Ports = [
+        {~"ports", count_of(~"ports"), Limit}
+     || [_, Limit] <- [of_last([~"counts", ~"ports"], Looks)]
     ],
     Fds = fun(L) -> dyno_health_look:at([~"machine_now", ~"fds"], L) end,
     [
         count_grows(Name, Last, PerS, Limit, (Limit - Last) / PerS, Looks)
      || {Name, Value, Limit} <-
-            Limits ++
+            Ports ++
                 [{~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}],
         length(Looks) >= 4,
         is_number(Limit),
         {_, Last, PerS, true} <- [dyno_health_look:growth(Value, Looks)],
         PerS > value(grows_per_s),
         (Limit - Last) / PerS < ?DAY_S
-    ].
+    ] ++ tables(Looks).
+
+%% The runtime makes more than its limit (+e) says; only memory limits them.
+tables(Looks) ->
+    case dyno_health_look:growth(count_of(~"tables"), Looks) of
+        {_, Last, PerS, true} when length(Looks) >= 3 ->
+            [
+                dyno_finding:new(counts_grow, grows_per_s, #{
+                    subject => ~"ETS tables",
+                    severity => warning,
+                    value => PerS,
+                    weight => 74,
+                    text => text("~ts more ETS tables each second, ~ts now", [
+                        show(PerS, ~"count"), show(Last, ~"count")
+                    ]),
+                    evidence => most(~"tables", Last, Looks),
+                    why => ~"Each takes memory until it is deleted, or its owner ends.",
+                    advice =>
+                        <<
+                            "See who makes tables (the command below) and delete them when done "
+                            "(ets:delete/1), or make them in processes that end."
+                        >>,
+                    look_closer => ~"dyno trace NODE \"ets:new/2 -> caller\""
+                })
+             || PerS > value(grows_per_s)
+            ];
+        _ ->
+            []
+    end.
 
 count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
     dyno_finding:new(counts_grow, grows_per_s, #{
@@ -183,26 +210,20 @@ count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
         evidence => text("~ts of them now, more at each of ~b looks.", [
             show(Last, ~"count"), length(Looks)
         ]),
-        advice => closing(Name),
-        look_closer => opening(Name)
+        advice =>
+            <<
+                "See who opens connections or files and does not close them (ss -tp state "
+                "close-wait lists sockets that only the other side has closed); set time limits. "
+                "While the load rises (new users), growth is normal: see whether it ends with the "
+                "rise."
+            >>,
+        look_closer => ~"dyno record NODE"
     }).
-
-closing(~"ETS tables") ->
-    ~"See who makes tables and does not delete them (a table ends with its owner only).";
-closing(_) ->
-    <<
-        "See who opens connections or files and does not close them (ss -tp state close-wait lists "
-        "sockets that only the other side has closed); set time limits. While the load rises (new "
-        "users), growth is normal: see whether it ends with the rise."
-    >>.
-
-opening(~"ETS tables") -> ~"dyno trace NODE \"ets:new/2 -> caller\"";
-opening(_) -> ~"dyno record NODE".
 
 near(Looks) ->
     Counts = [
         {Of, N, Limit}
-     || Of <- [~"processes", ~"ports", ~"atoms", ~"tables"],
+     || Of <- [~"processes", ~"ports", ~"atoms"],
         [N, Limit] <- [of_last([~"counts", Of], Looks)]
     ],
     [Fds, Most] = [of_last([~"machine_now", Key], Looks) || Key <- [~"fds", ~"fds_limit"]],
@@ -254,8 +275,6 @@ raise(~"ports") ->
     ~"Close connections that nobody uses; +Q raises the limit.";
 raise(~"atoms") ->
     ~"Find what makes atoms; a restart frees them, +t raises the limit.";
-raise(~"tables") ->
-    ~"Find who makes tables and leaves them; +e raises the limit.";
 raise(_) ->
     <<
         "Close files and connections that nobody uses; ulimit -n raises the limit. With none left"

@@ -20,6 +20,7 @@ checks() ->
         #{name => held, title => ~"memory held and not used", finding => fun held/1},
         #{name => big_heap, title => ~"large heaps", finding => fun heaps/1},
         #{name => binaries, title => ~"binaries", finding => fun binaries/1},
+        #{name => atom_memory, title => ~"memory of atoms", finding => fun atoms/1},
         #{name => garbage, title => ~"copying and garbage", finding => fun garbage/1}
     ].
 
@@ -224,9 +225,10 @@ holds(Bytes, Rss, IsSteady, Looks) ->
             ]),
             [
                 {Evidence, <<
-                    "It is left of a peak, in carriers that a few blocks keep. A restart frees "
-                    "it; against the next one: lower the peak, or try +MHacul de and +MHas "
-                    "aoffcbf for the allocator named."
+                    "It is left of a peak: the pieces got from the system (carriers) are kept by "
+                    "the few blocks still in each. Now: it is used again at the next peak; only if "
+                    "the machine needs it, restart the node. Later: lower the peak (fewer "
+                    "processes at once), or try +MHas aoffcbf and +MHacul de."
                 >>}
             ];
         false ->
@@ -270,6 +272,33 @@ heaps(Looks) ->
         #{~"heap_bytes" := Bytes, ~"name" := Name, ~"last" := true} <- [lists:last(Asked)],
         Bytes > Limit
     ].
+
+atoms(Looks) ->
+    known([of_last([~"values", ~"vm.memory.atom"], Looks)], ~"memory was not read", fun(Bytes) ->
+        [
+            dyno_finding:new(atom_memory, atom_bytes, #{
+                subject => ~"atoms",
+                severity => note,
+                value => Bytes,
+                weight => 38,
+                text => text("~ts atoms take ~ts", [
+                    show(hd(of_last([~"counts", ~"atoms"], Looks)), ~"count"), show(Bytes, ~"B")
+                ]),
+                evidence => newest_atoms(of_last([~"newest_atoms"], Looks)),
+                advice =>
+                    <<
+                        "See what made them (the newest are named above): keep what comes from "
+                        "outside as a binary, or use binary_to_existing_atom/1. A restart frees "
+                        "them."
+                    >>,
+                look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
+            })
+         || Bytes > value(atom_bytes)
+        ]
+    end).
+
+newest_atoms([_ | _] = Atoms) -> text("The newest are ~ts.", [lists:join(", ", Atoms)]);
+newest_atoms(_) -> ~"".
 
 binaries(Looks) ->
     Names = [~"vm.memory.binary", ~"vm.memory.total"],
@@ -374,8 +403,9 @@ garbage(PerS, Each, Looks) ->
             {[], {Who, _, _, _}} ->
                 {Who, who(Busy),
                     <<
-                        "See what it sends or looks up: large terms in messages are copied to each"
-                        " receiver (send a key, or keep them in ETS or persistent_term)."
+                        "See which large term it sends (a message is copied to each receiver) or "
+                        "looks up. Send a key or a part of it; or keep it once, in persistent_term "
+                        "or as a binary, which is not copied."
                     >>,
                     ~"dyno profile NODE --kind memory"};
             {[], none} ->

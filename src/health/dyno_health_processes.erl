@@ -20,6 +20,7 @@
 %% From one write to the next, of a process that does hardly anything else.
 -define(GAP_US, 50).
 -define(PROCESS_BYTES, 1000).
+-define(TABLE_BYTES, 100).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
@@ -255,9 +256,11 @@ timers(Looks) ->
             {unknown, ~"memory was not read"}
     end.
 
-small(#{~"allocators" := Of, ~"counts" := #{~"processes" := [Processes, _]}}) ->
+small(#{~"allocators" := Of, ~"counts" := Counts}) ->
+    #{~"processes" := [Processes, _], ~"tables" := [Tables, _]} = Counts,
+    Others = ?PROCESS_BYTES * Processes + ?TABLE_BYTES * Tables,
     case [Bytes || #{~"name" := ~"fix_alloc", ~"used_bytes" := Bytes} <- Of] of
-        [Bytes] -> max(0, Bytes - ?PROCESS_BYTES * Processes) / ?TIMER_BYTES;
+        [Bytes] -> max(0, Bytes - Others) / ?TIMER_BYTES;
         [] -> unknown
     end;
 small(_Look) ->

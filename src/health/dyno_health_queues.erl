@@ -166,9 +166,12 @@ cause(All, Asked, Searching) ->
     case {dyno_health_look:stands(Asked), formats(All), [I || #{~"inspects" := I} <- Asked]} of
         {_, {Share, Frame, Why}, _} when Share >= 0.2 ->
             {
-                text("In ~b % of all looks it formats terms for the log, such as in ~ts: ~ts", [
-                    round(100 * Share), Frame, Why
-                ]),
+                text(
+                    "In ~b % of stack samples it formats terms for the log, such as in ~ts: ~ts",
+                    [
+                        round(100 * Share), Frame, Why
+                    ]
+                ),
                 <<
                     "Read its error in the log. Bound the queue (drop, or let senders wait), so "
                     "that a crash stays small; a lower chars_limit of the logger's formatter "
@@ -188,7 +191,7 @@ cause(All, Asked, Searching) ->
         {{[<<"sys:suspend_loop", _/binary>> | _], _, _}, _, _} ->
             {~"It takes no message: sys:suspend/1 was called for it.", resume()};
         {{[Top | _] = Stack, Share, Looks}, _, _} ->
-            Stands = text("In ~b of ~b looks it stood in ~ts", [
+            Stands = text("In ~b of ~b stack samples it stood in ~ts", [
                 round(Share * Looks), Looks, dyno_health_look:place(Stack)
             ]),
             %% A receive of the user's that waits takes none of these messages.
@@ -199,10 +202,11 @@ cause(All, Asked, Searching) ->
                     {
                         text("~ts, which searches the whole mailbox at each call.", [Stands]),
                         <<
-                            "Make this call in a process of its own, whose mailbox is empty; until "
-                            "then let senders wait (a call instead of a cast) or drop messages "
-                            "above a limit. In a receive of your own: match a reference made right "
-                            "before the request is sent."
+                            "Now: stop the senders until it is drained, or restart this process, "
+                            "if its messages may be lost. Later: make this call in a process of "
+                            "its own, whose mailbox is empty (in a receive of your own: match a "
+                            "reference made right before the request is sent), and bound the "
+                            "queue: a call instead of a cast, or drop above a limit."
                         >>
                     };
                 false ->
@@ -281,7 +285,8 @@ resume() ->
 
 general() ->
     <<
-        "Let senders wait (a call instead of a cast) or drop above a limit; share the work among "
+        "Now: lower the load, or restart this process, if its messages may be lost. Later: let "
+        "senders wait (a call instead of a cast) or drop above a limit; share the work among "
         "several processes; make what its callback does shorter."
     >>.
 
@@ -483,8 +488,9 @@ suspended_at(Asked, Ports, Links) ->
                         lists:join(" and ", Links)
                     ]),
                     <<
-                        "See whether that node is stopped or overloaded (dyno doctor on it), and "
-                        "the network between; +zdbbl lets more wait before senders are suspended."
+                        "Now: see whether that node is stopped or overloaded (dyno doctor on it), "
+                        "and the network between; erlang:disconnect_node/1 frees the senders. "
+                        "Later: +zdbbl lets more wait before senders are suspended."
                     >>
                 };
             [] ->
@@ -540,13 +546,14 @@ socket_at(Asked, Stack, Share, N, Full) ->
         value => Queue,
         weight => 150,
         text => text("~ts waits to send to a client that does not read: ~ts", [Name, Peer]),
-        evidence => text("In ~b of ~b looks it stood in ~ts; ~ts messages wait for it.", [
+        evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
             round(Share * N), N, dyno_health_look:place(Stack), show(Queue, ~"count")
         ]),
         advice =>
             <<
-                "Set the option send_timeout (with send_timeout_close), or give each socket a "
-                "process of its own; drop what a slow client does not take."
+                "Now: close that connection (the client, or ss -K). Later: set the options "
+                "send_timeout and send_timeout_close, or give each socket a process of its own; "
+                "drop what a slow client does not take."
             >>,
         look_closer => ~"dyno record NODE"
     }).

@@ -75,9 +75,10 @@ dirty_io(Busy, Count, Looks) ->
         case [R || {_, _, true} = R <- Running] of
             [] ->
                 {critical, ~"sit in a system call that does not return", <<
-                    "Find the file that does not answer (a FIFO without a reader or writer, NFS, a "
-                    "full disk) and unblock or unmount it; more of these schedulers (+SDio) only "
-                    "put it off."
+                    "Now: find the file that does not answer (a FIFO without a reader or writer, "
+                    "NFS), open its other end or unmount it (umount -f). Later: keep such files "
+                    "out of the node, in a port program; more of these schedulers (+SDio) only put "
+                    "it off."
                 >>};
             [_ | _] ->
                 {warning, ~"wait for the disk, in calls that take long", <<
@@ -92,14 +93,20 @@ dirty_io(Busy, Count, Looks) ->
             {[], 0} -> ~"";
             {[], _} -> text(" Such as in ~ts.", [Who])
         end,
+    Files = lists:uniq(lists:append([Of || #{~"stuck_files" := Of} <- tl(Looks)])),
     dyno_finding:new(dirty_io, dirty_io_stuck, #{
         subject => ~"dirty I/O schedulers",
         severity => Severity,
         value => Busy,
         weight => 170,
         text => text("~b of ~b dirty I/O schedulers ~ts", [round(Busy * Count), Count, Does]),
-        evidence => text("They were busy ~b % of the time and hardly used a processor.~ts", [
-            round(100 * Busy), Evidence
+        evidence => text("They were busy ~b % of the time and hardly used a processor.~ts~ts", [
+            round(100 * Busy),
+            Evidence,
+            [
+                [" Files: ", lists:join(", ", lists:sublist(Files, 3)), "."]
+             || Files =/= []
+            ]
         ]),
         advice => Advice,
         look_closer => ~"dyno profile NODE --kind schedulers"
@@ -381,8 +388,10 @@ stands_still(Looks) ->
                     ),
                     advice =>
                         <<
-                            "Raise the container's processor quota, or start the node with fewer "
-                            "schedulers (+S) and +sbwt none; see who stops it."
+                            "Now: see cpu.stat of its cgroup (nr_throttled), raise the quota "
+                            "(docker update --cpus, limits.cpu in Kubernetes). Without a quota "
+                            "somebody stops it: SIGSTOP, a debugger, the host. Later: as many "
+                            "schedulers (+S) as the quota has processors, and +sbwt none."
                         >>,
                     look_closer => ~"dyno record NODE"
                 })

@@ -15,6 +15,8 @@
 checks() ->
     [
         #{name => log_handlers, title => ~"log handlers", finding => fun handlers/1},
+        #{name => no_log, title => ~"whether the node logs", finding => fun no_log/1},
+        #{name => log_files, title => ~"files of the log", finding => fun log_files/1},
         #{name => applications, title => ~"applications", finding => fun applications/1},
         #{name => cluster, title => ~"the other nodes of the cluster", finding => fun cluster/1},
         #{name => mnesia_overload, title => ~"Mnesia's log", finding => fun overload/1},
@@ -70,6 +72,68 @@ handler(Name, Mode, Times, Looks) ->
             >>,
         look_closer => ~"dyno trace NODE \"logger_server:do_internal_log/4 -> caller\""
     }).
+
+no_log(Looks) ->
+    known(~"logging", Looks, fun() ->
+        [
+            dyno_finding:new(no_log, none, #{
+                subject => ~"logger",
+                severity => warning,
+                weight => 66,
+                text => ~"the node logs nothing: its logger has no handler, or does not run",
+                evidence => text("So in all ~b looks.", [length(Looks)]),
+                why => ~"Crashes and errors are in no log.",
+                advice =>
+                    <<
+                        "Now: supervisor:restart_child(kernel_sup, logger_sup), then "
+                        "logger:add_handlers(kernel), or a restart of the node. Later: see who "
+                        "removed the handlers (logger:remove_handler/1)."
+                    >>,
+                look_closer => ~"dyno top NODE"
+            })
+         || lists:all(fun(L) -> service(~"logging", L) =:= false end, Looks)
+        ]
+    end).
+
+%% The handler works, and its file stays as it is: it cannot be written.
+log_files(Looks) ->
+    Names = [Name || #{~"name" := Name} <- at(~"log_files", dyno_health_look:last(Looks))],
+    [
+        dyno_finding:new(log_files, log_file_reductions, #{
+            subject => Name,
+            severity => critical,
+            value => Work,
+            weight => 93,
+            text => text("the log's file ~ts does not change, though the node logs", [Name]),
+            evidence => text(
+                "Its handler did ~ts reductions, and the file had ~ts at each of ~b looks.", [
+                    show(Work, ~"count"), show(Size, ~"B"), length(Of)
+                ]
+            ),
+            advice =>
+                <<
+                    "Now: see whether the disk is full, has no inodes left or is read-only (df -h, "
+                    "df -i, mount), and make room: logging goes on by itself. Later: limit the "
+                    "log's size (max_no_bytes, max_no_files of logger_std_h)."
+                >>,
+            look_closer => ~"dyno trace NODE \"logger_std_h:write/4 -> return\""
+        })
+     || Name <- Names,
+        [_, _, _, _ | _] = Of <- [
+            [F || L <- Looks, #{~"name" := Is} = F <- at(~"log_files", L), Is =:= Name]
+        ],
+        [Size] <- [lists:usort([Bytes || #{~"bytes" := Bytes} <- Of])],
+        Work <- [reductions(lists:last(Of)) - reductions(hd(Of))],
+        Work > value(log_file_reductions)
+    ].
+
+at(Key, Look) ->
+    case service(Key, Look) of
+        unknown -> [];
+        Of -> Of
+    end.
+
+reductions(#{~"reductions" := Reductions}) -> Reductions.
 
 applications(Looks) ->
     known(~"applications", Looks, fun() ->

@@ -282,9 +282,38 @@ locks(Looks) ->
      || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", hd(Looks)),
         #{~"pid" := Holder} <- Of
     ],
+    case [Held || Held <- Holders, lists:member(Held, Before), lists:max(Waiting) > 0] of
+        [] ->
+            contended(lists:min(Waiting), Looks);
+        Long ->
+            [
+                lock(Resource, Holder, lists:min(Waiting), dyno_health_look:last(Looks), Looks)
+             || {Resource, Holder} <- Long
+            ]
+    end.
+
+%% The holders change, and others wait at each look.
+contended(Waiting, Looks) ->
+    {_, Place} = waits_for_global(dyno_health_look:last(Looks)),
     [
-        lock(Resource, Holder, lists:min(Waiting), dyno_health_look:last(Looks), Looks)
-     || {Resource, Holder} = Held <- Holders, lists:member(Held, Before), lists:max(Waiting) > 0
+        dyno_finding:new(global_lock, contended_lock, #{
+            subject => ~"global",
+            severity => warning,
+            value => Waiting,
+            weight => 88,
+            text => text("~b processes or more wait for a lock of global at each look~ts", [
+                Waiting, [[", such as in ", Place] || Place =/= ~""]
+            ]),
+            evidence => ~"Its holders change: it is held for a moment, by too many.",
+            advice =>
+                <<
+                    "Let one process do what the lock protects (a gen_server, or one for each "
+                    "part of the keys), or lock smaller things; who waits tries again after "
+                    "growing random times. For names use pg or a registry of one node."
+                >>,
+            look_closer => ~"dyno trace NODE \"global:set_lock/3 -> caller\""
+        })
+     || Waiting >= dyno_finding_limits:value(contended_lock)
     ].
 
 at(Key, Look) -> maps:get(Key, Look, []).

@@ -42,13 +42,14 @@ with every process in the node that asks for the time since the last call.
 -define(ANSWER_MS, 300).
 -define(REMOVAL_MS, 10_000).
 -define(TURNS, 6).
+-define(TRIED, 2).
 -define(TURNS_MS, 10_000).
 %% Names of leaving cleaners, for which the next one waits.
 -define(LEAVING, dyno_agent_leaving).
 -define(BESIDE_LEAVING, dyno_agent_beside_leaving).
 
 %% Bindings: Inline, Name, Other, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs,
-%% Turns, TurnsMs.
+%% Turns, TurnsMs, Tried.
 -define(SOURCE, """
 try register(Name, self()) of
     true ->
@@ -97,7 +98,7 @@ try register(Name, self()) of
                     false
             end
         end,
-        Remove = fun Remove([], _EndMs) ->
+        RemoveAll = fun Remove([], _EndMs) ->
                 [];
             Remove([Module | Rest] = Modules, EndMs) ->
                 case NowMs() < EndMs of
@@ -109,6 +110,18 @@ try register(Name, self()) of
                     false ->
                         Modules
                 end
+        end,
+        %% The first ones tell whether there is time for all.
+        Remove = fun(Modules, EndMs) ->
+            {First, Rest} = lists:split(min(Tried, length(Modules)), Modules),
+            Began = NowMs(),
+            Left = RemoveAll(First, EndMs),
+            EachMs = (NowMs() - Began) / Tried,
+            %% The atom infinity is more than any number.
+            case Left =:= [] andalso NowMs() + EachMs * length(Rest) < EndMs of
+                true -> RemoveAll(Rest, EndMs);
+                false -> Left ++ Rest
+            end
         end,
         %% One that was killed in there is still counted.
         IsInside = fun() ->
@@ -237,7 +250,8 @@ start(Node, Caller, Place, TimeoutMs) ->
         'AnswerMs' => ?ANSWER_MS,
         'RemovalMs' => ?REMOVAL_MS,
         'Turns' => ?TURNS,
-        'TurnsMs' => ?TURNS_MS
+        'TurnsMs' => ?TURNS_MS,
+        'Tried' => ?TRIED
     },
     Pid = spawn_opt(Node, erl_eval, exprs, [Expressions, Bindings], [{priority, high}]),
     Cleaner = #{pid => Pid, ref => Ref},

@@ -141,7 +141,7 @@ writers_of_a_table(_Config) ->
     [
         begin
             #{A := #{writes := Of}, B := #{writes := #{locks := Locks}}} =
-                dyno_agent_suspect:tables([A, B]),
+                dyno_agent_some_calls:tables([A, B]),
             ?assertMatch(#{table := ~"hits", locks := Locks, gap_us := Us} when Us < 50, Of),
             [
                 begin

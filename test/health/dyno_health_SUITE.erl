@@ -218,8 +218,52 @@ cases() ->
                 tables => [#{name => ~"cache", own_bytes => 1000, kept_bytes => 648_000}]
             }
         }},
-        {[counts_grow], critical, ~"400 more ETS tables", #{
-            counts => fun(N) -> #{tables => [20 + 1000 * N, 8192]} end
+        %% Above the limit, which is none.
+        {[counts_grow], warning, ~"400 more ETS tables each second", #{
+            counts => fun(N) -> #{tables => [8000 + 1000 * N, 8192]} end
+        }},
+        {
+            [disk_logs],
+            warning,
+            ~"30 processes wait for a disk log to write, such as in shop:pay",
+            #{
+                places => [place(30, [~"disk_log:monitor_request/2", ~"shop:pay/1"])]
+            }
+        },
+        {[no_log], warning, ~"the node logs nothing", #{services => #{logging => false}}},
+        {[atom_memory], note, ~"10 k atoms take 250 MB", #{
+            values => #{~"vm.memory.atom" => 2.5e8}
+        }},
+        {[global_lock], warning, ~"29 processes or more wait for a lock of global", #{
+            places => [place(30, [~"global:random_sleep/1", ~"invoices:number/1"])],
+            locks => fun(N) ->
+                [
+                    #{
+                        resource => ~"invoices",
+                        holders => [
+                            #{
+                                pid => <<"<0.", (integer_to_binary(N))/binary, ".0>">>,
+                                name => ~"a",
+                                stack => [~"global:random_sleep/1"]
+                            }
+                        ]
+                    }
+                ]
+            end
+        }},
+        {[log_files], critical, ~"the log's file /var/log/shop.log does not change", #{
+            services => fun(N) ->
+                #{
+                    log_files => [
+                        #{name => ~"/var/log/shop.log", bytes => 4096, reductions => 50_000 * N}
+                    ]
+                }
+            end
+        }},
+        {[code_server], warning, ~"which looks for module my_plugin in vain", #{
+            places => [place(14, [~"code_server:call/1", ~"shop:pay/1"])],
+            code_server => 100_000,
+            reloads => [#{module => ~"my_plugin", times => 12, per_s => 900.0, is_missing => true}]
         }},
         {[dirty_io], critical, ~"9 of 10 dirty I/O", #{
             values => #{~"vm.scheduler_utilisation.dirty_io" => 0.9},
@@ -669,7 +713,7 @@ look(N, Changes) ->
         full_links => Of(full_links, []),
         binaries => Of(binaries, #{}),
         transactions => Of(transactions, #{}),
-        code_server => 0,
+        code_server => Of(code_server, 0),
         reloads => Of(reloads, []),
         searching => Of(searching, []),
         breakpoints => Of(breakpoints, #{}),
@@ -677,6 +721,8 @@ look(N, Changes) ->
             handlers => [#{name => ~"logger_std_h_default", mode => ~"async"}],
             overloaded => [],
             applications => [],
+            log_files => [],
+            logging => true,
             connections => [#{node => ~"b@host", state => ~"up"}],
             views => [],
             tracing => [],
@@ -698,6 +744,7 @@ values() ->
     #{
         ~"vm.memory.total" => 1.0e8,
         ~"vm.memory.binary" => 1.0e6,
+        ~"vm.memory.atom" => 1.0e6,
         ~"os.vm.rss" => 1.1e8,
         ~"reclaimed" => 1.0e5,
         ~"vm.reductions" => 1.0e6,

@@ -16,7 +16,7 @@ processes groups are of every Nth process, always the same.
 -export([new/0, take/2, of_group/2, known_group/2, is_full/0]).
 -export([places/0, holders/0, is_own/1]).
 -export([group/1, name/1, pid/1, text/2]).
--export([pause/1, waited/1, timed/1, took/1]).
+-export([pause/1, waited/1, timed/1, took/1, woken/1]).
 -export_type([census/0, seen/0, group/0]).
 
 -opaque seen() :: #{
@@ -62,13 +62,16 @@ processes groups are of every Nth process, always the same.
 
 -define(LOOKED_AT, 25).
 -define(SLICE, 500).
--define(SLICE_MS, 200).
 -define(PAUSE_FACTOR, 3).
 -define(MOST_KNOWN, 50_000).
 -define(MOST, 12).
 -define(FEW, 50_000).
 -define(MOST_GROUPS, 300).
 -define(MOST_WAITING, 1000).
+%% To wake a process takes the runtime so long, and more if a scheduler sleeps (measured with +sbwt
+%% none; spinning takes longer).
+-define(WAKING_US, 4).
+-define(WAKING_SCHEDULER_US, 40).
 %% Smaller heaps are not of interest.
 -define(HEAVY_WORDS, 500_000).
 
@@ -141,14 +144,16 @@ slices(Place, Own, With, Acc) ->
     slices(Next, Own, With, Looked).
 
 looked(Pids, {Seen, Every}, Acc) ->
-    Answers = asked(fun(Pid) -> one(Pid, Every) end, Pids),
+    Answers = dyno_agent_suspect:each(fun(Pid) -> one(Pid, Every) end, Pids),
     New = [Pid || {Pid, true, _} <- Answers, not is_map_key(Pid, Seen)],
     Changed = [
         Pid
      || {Pid, IsSampled, Of} <- Answers, has_worked(IsSampled, Of, maps:get(Pid, Seen, none))
     ],
-    Starts = maps:from_list(asked(fun(Pid) -> [{Pid, start_and_heap(Pid)}] end, New)),
-    Heaps = maps:from_list(asked(fun heap/1, Changed)),
+    Starts = maps:from_list(
+        dyno_agent_suspect:each(fun(Pid) -> [{Pid, start_and_heap(Pid)}] end, New)
+    ),
+    Heaps = maps:from_list(dyno_agent_suspect:each(fun heap/1, Changed)),
     lists:foldl(
         fun({Pid, IsSampled, Of}, A) ->
             Known = maps:get(Pid, Seen, none),
@@ -179,14 +184,6 @@ heap(Pid) ->
     case process_info(Pid, total_heap_size) of
         {_, Words} -> [{Pid, Words}];
         undefined -> []
-    end.
-
-%% By one helper; by several if each answer takes a turn of a scheduler, or one does not come.
-asked(Ask, Pids) ->
-    Helped = fun() -> {ok, lists:flatmap(Ask, Pids)} end,
-    case not is_full() andalso dyno_agent_suspect:within(Helped, late, ?SLICE_MS) of
-        {ok, Answers} -> Answers;
-        _ -> dyno_agent_suspect:each(Ask, Pids)
     end.
 
 %% Without sampling only the queue: a third of the time.
@@ -291,16 +288,25 @@ waited(Fun) ->
     Start = erlang:monotonic_time(microsecond),
     Value = Fun(),
     _ = put(paused_us, Before + erlang:monotonic_time(microsecond) - Start),
+    ok = took(woken(1)),
     Value.
 
--doc "The function's value, and its duration without sleep.".
+-doc "The function's value, and its duration without sleep; with each waking.".
 -spec timed(fun(() -> Value)) -> {Value, WorkedUs :: non_neg_integer()}.
 timed(Fun) ->
     Before = paused_us(),
     Start = erlang:monotonic_time(microsecond),
     Value = Fun(),
     AllUs = erlang:monotonic_time(microsecond) - Start,
-    {Value, max(0, AllUs - (paused_us() - Before))}.
+    {Value, woken(1) + max(0, AllUs - (paused_us() - Before))}.
+
+-doc "Processor time of so many wakings, in microseconds.".
+-spec woken(non_neg_integer()) -> non_neg_integer().
+woken(Times) ->
+    case erlang:statistics(total_active_tasks) =< erlang:system_info(schedulers_online) of
+        true -> Times * ?WAKING_SCHEDULER_US;
+        false -> Times * ?WAKING_US
+    end.
 
 -doc "The work of a helper, as the calling process's own.".
 -spec took(non_neg_integer()) -> ok.

@@ -35,6 +35,7 @@ between(Before, Now) ->
         threads => threads(Before, Now),
         machine => difference(machine, Before, Now),
         machine_now => maps:get(machine, Now),
+        stuck_files => maps:get(stuck_files, Now, []),
         transactions => difference(transactions, Before, Now),
         code_server => code_server(Before, Now),
         spawned => spawned(Before, Now),
@@ -53,7 +54,8 @@ read(Threads) ->
     Ask = [
         fun() -> #{os => dyno_agent_os:read()} end,
         fun() -> #{threads => dyno_agent_threads:read(Threads)} end,
-        fun() -> #{machine => dyno_agent_machine:read()} end
+        fun() -> #{machine => dyno_agent_machine:read()} end,
+        fun() -> #{stuck_files => dyno_agent_threads:stuck_files(Threads)} end
     ],
     Files = lists:foldr(
         fun maps:merge/2, #{}, [#{machine => #{}} | dyno_agent_suspect:beside(Ask, #{}, ?FILES_MS)]

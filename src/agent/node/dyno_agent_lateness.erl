@@ -3,11 +3,12 @@
 
 -module(dyno_agent_lateness).
 -moduledoc false.
-%% One process on each of up to 8 schedulers wakes every 10 ms and records its delay. A delay on one
-%% scheduler shows a long native call, on all at once a stop of the whole VM. Costs each scheduler
-%% 0.05 %.
+%% One process on each of up to 8 schedulers wakes every 20 ms and records its delay. A delay on one
+%% scheduler shows a long native call, on all at once a stop of the whole VM.
+%%
+%% Cost: a waking each time, for each scheduler 0.2 % on an idle node.
 
--export([start_link/0, read/1, loop/2]).
+-export([start_link/0, read/1, wakings/2, loop/2]).
 -export_type([late/0]).
 
 -type late() :: #{
@@ -20,7 +21,7 @@
     together_ms := non_neg_integer()
 }.
 
--define(EVERY_MS, 10).
+-define(EVERY_MS, 20).
 -define(LATE_MS, 20).
 -define(MOST, 8).
 -define(MOST_STALLS, 500).
@@ -52,6 +53,10 @@ read(Probes) ->
         together_ms => together(All)
     }.
 
+-doc "How often the probes woke in this time.".
+-spec wakings([pid()], Ms :: non_neg_integer()) -> non_neg_integer().
+wakings(Probes, Ms) -> length(Probes) * Ms div ?EVERY_MS.
+
 answer(Ref) ->
     receive
         {Ref, Stalls} ->
@@ -68,7 +73,9 @@ answer(Ref) ->
 together([]) ->
     0;
 together([First | Others]) ->
-    lists:sum([End - Start || {Start, End} <- lists:foldl(fun common/2, First, Others)]).
+    %% A stop begins half an interval before a probe is late, on average.
+    Before = ?EVERY_MS div 2,
+    lists:sum([End - Start + Before || {Start, End} <- lists:foldl(fun common/2, First, Others)]).
 
 common(A, B) ->
     [

@@ -58,6 +58,7 @@ for 1,000 tables. Between two looks the suspects' stacks are read 12 times, 1 us
 -define(ENOUGH, 3).
 -define(BURST, 8).
 -define(BURST_MS, 3).
+-define(BURSTS_MS, 400).
 -define(MOST_SUSPECTS, 24).
 -define(MOST_LONG, 200).
 -define(LONG_MS, 100).
@@ -169,7 +170,10 @@ handle_info(look, State) ->
 handle_info({timeout, Timer, {stacks, 0}}, #{timer := Timer} = State) ->
     {noreply, scheduled(?STACKS, look(State))};
 handle_info({timeout, Timer, {stacks, N}}, #{timer := Timer} = State) ->
-    {noreply, scheduled(N - 1, worked(fun stacks/1, State))};
+    BeganMs = erlang:monotonic_time(millisecond),
+    Next = worked(fun stacks/1, State),
+    Late = (erlang:monotonic_time(millisecond) - BeganMs) div each_ms(State),
+    {noreply, scheduled(max(0, N - 1 - Late), Next)};
 handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
     map_size(Long) < ?MOST_LONG
 ->
@@ -181,10 +185,12 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 %% In a large node looking takes at most a twentieth of the time.
-scheduled(N, #{interval_ms := IntervalMs, took_us := TookUs, took_ms := TookMs} = State) ->
+scheduled(N, State) ->
+    State#{timer := erlang:start_timer(each_ms(State), self(), {stacks, N})}.
+
+each_ms(#{interval_ms := IntervalMs, took_us := TookUs, took_ms := TookMs}) ->
     RestMs = max(IntervalMs - TookMs, IntervalMs div 4),
-    Ms = max(RestMs, ?SHARE * TookUs div 1000) div (?STACKS + 1),
-    State#{timer := erlang:start_timer(max(1, Ms), self(), {stacks, N})}.
+    max(1, max(RestMs, ?SHARE * TookUs div 1000) div (?STACKS + 1)).
 
 where(Info) ->
     case lists:keyfind(out, 1, Info) of
@@ -234,7 +240,7 @@ look(#{looks := Looks, worked := Worked} = State) ->
     #{processes := #{count := Count}} = Look,
     Next#{
         looks := [Look#{took_ms => TookMs} | Looks],
-        worked := Worked + TookUs,
+        worked := Worked + TookUs + probed(Look, State),
         took_ms := TookMs,
         took_us :=
             if
@@ -242,6 +248,9 @@ look(#{looks := Looks, worked := Worked} = State) ->
                 true -> 0
             end
     }.
+
+probed(#{interval_ms := Ms}, #{probes := Probes}) ->
+    dyno_agent_census:woken(dyno_agent_lateness:wakings(Probes, Ms)).
 
 looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     #{probes := Probes, threads := Threads} = State,
@@ -251,7 +260,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         children => dyno_agent_condition:supervised(SeenNow), reports => get(session) =/= undefined
     },
     Chosen = chosen(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
-    #{stacks := Stacks} = burst(?BURST, State#{suspects := Chosen}),
+    #{stacks := Stacks} = burst(State#{suspects := Chosen}),
     Waiting = maps:get(waiting, Census),
     Standing = dyno_agent_suspect:functions(Waiting),
     Used = used(Chosen, Census, State),
@@ -274,6 +283,9 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         services => dyno_agent_services:read(),
         breakpoints => breakpoints(Before),
         reloads => reloads(Between),
+        intervals => dyno_agent_some_calls:intervals(
+            dyno_agent_census:of_group(~"timer:interval_loop", SeenNow)
+        ),
         suspects => suspects(Chosen, Census, Stacks, SeenNow, Used)
     },
     {Look, State#{
@@ -289,8 +301,10 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
 breakpoints(none) -> dyno_agent_services:breakpoints();
 breakpoints(_Before) -> #{}.
 
-reloads(#{code_server := Reductions}) when Reductions > ?LOADING -> dyno_agent_suspect:reloads();
-reloads(_Between) -> [].
+reloads(#{code_server := Reductions}) when Reductions > ?LOADING ->
+    dyno_agent_some_calls:reloads();
+reloads(_Between) ->
+    [].
 
 %% Of processes with long queues how they look at themselves, of the busiest which tables they use.
 used(_Chosen, _Census, #{late := true}) ->
@@ -302,7 +316,7 @@ used(Chosen, #{queues := Queues, busiest := Busiest}, _State) ->
         Queue > ?LONG_QUEUE,
         Status =/= waiting
     ],
-    Inspected = dyno_agent_suspect:inspections(Long),
+    Inspected = dyno_agent_some_calls:inspections(Long),
     Least =
         case dyno_agent_census:is_full() of
             %% They share the schedulers; with fewer reductions a process waits most of the time.
@@ -316,16 +330,23 @@ used(Chosen, #{queues := Queues, busiest := Busiest}, _State) ->
         Reductions > Least,
         lists:member(Pid, Chosen)
     ],
-    case dyno_agent_suspect:tables(lists:sublist(Working, ?MOST_TRACED)) of
+    case dyno_agent_some_calls:tables(lists:sublist(Working, ?MOST_TRACED)) of
         late -> late;
         Tables -> maps:merge_with(fun(_, A, B) -> maps:merge(A, B) end, Inspected, Tables)
     end.
 
-burst(0, State) ->
+%% Processes in a native function answer late.
+burst(State) -> burst(?BURST, erlang:monotonic_time(millisecond) + ?BURSTS_MS, State).
+
+burst(0, _EndMs, State) ->
     State;
-burst(N, State) ->
+burst(N, EndMs, State) ->
     ok = dyno_agent_census:pause(?BURST_MS),
-    burst(N - 1, stacks(State)).
+    Next = stacks(State),
+    case erlang:monotonic_time(millisecond) < EndMs of
+        true -> burst(N - 1, EndMs, Next);
+        false -> Next
+    end.
 
 in_json(#{newest := none} = Group) -> Group#{newest := ~""};
 in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.

@@ -8,6 +8,8 @@ Mnesia, connections to other nodes, and who traces. All but the other nodes' vie
 from tables, without a message to a process.
 """.
 
+-include_lib("kernel/include/file.hrl").
+
 -export([read/0, table/1, breakpoints/0, sessions/0]).
 
 -define(MOST_NODES, 20).
@@ -20,6 +22,8 @@ from tables, without a message to a process.
 read() ->
     #{
         handlers => handlers(),
+        log_files => log_files(),
+        logging => is_logging(),
         overloaded => overloaded(),
         applications => applications(),
         starting => starting(),
@@ -43,6 +47,35 @@ handlers() ->
         Mode <- [persistent_term:get({logger_olp, Atom}, unknown)],
         Mode =/= unknown
     ].
+
+%% Elsewhere, error messages are in no log.
+is_logging() ->
+    is_pid(whereis(logger)) andalso logger:get_handler_ids() =/= [] andalso
+        is_pid(whereis(logger_sup)).
+
+%% The work of handlers that write to regular files, and the files' sizes.
+log_files() ->
+    dyno_agent_suspect:within(
+        fun() ->
+            [
+                #{
+                    name => unicode:characters_to_binary(Path),
+                    bytes => Bytes,
+                    reductions => Reductions
+                }
+             || Id <- logger:get_handler_ids(),
+                {ok, #{module := logger_std_h, config := #{file := Path}}} <- [
+                    logger:get_handler_config(Id)
+                ],
+                {ok, #file_info{type = regular, size = Bytes}} <- [
+                    file:read_file_info(Path, [raw])
+                ],
+                {ok, Name} <- [existing("logger_std_h_" ++ atom_to_list(Id))],
+                {reductions, Reductions} <- [process_info(whereis(Name), reductions)]
+            ]
+        end,
+        []
+    ).
 
 existing(Name) ->
     try

@@ -12,7 +12,7 @@ mailbox is copied.
 """.
 
 -export([stacks/1, functions/1, frames/1, places/1, details/1, calls/1]).
--export([inspections/1, tables/1, reloads/0, holders/1, kept/1]).
+-export([holders/1, kept/1]).
 -export([within/2, within/3, beside/3, each/2]).
 -export_type([stack/0]).
 
@@ -20,33 +20,18 @@ mailbox is copied.
 
 -define(TIMEOUT_MS, 1000).
 -define(LATE_MS, 300).
+-define(ALL_MS, 20).
+-define(PER_MS, 3).
 -define(HELPERS, 24).
 -define(DEPTH, 12).
 -define(MOST_PLACES, 30).
 -define(MOST_PORTS, 200).
 -define(MOST_CALLS, 200).
--define(TRACED_MS, 400).
--define(MOST_TRACED, 2000).
--define(ENOUGH_CALLS, 12).
 -define(SOME, 100).
 -define(RELATION_BYTES, 500_000).
 -define(ROWS, 10).
--define(MANY_ROWS, 1000).
 %% More than a link or monitor takes.
 -define(RELATION, 200).
-%% Each change of breakpoints waits for all schedulers: all functions at once, but these.
--define(TABLES, [
-    {{ets, '_', '_'}, true}
-    | [
-        {{ets, F, '_'}, false}
-     || F <- [lookup, lookup_element, member, first, last, next, prev, do_foldl, do_foldr]
-    ]
-]).
--define(LOADED, [{{ets, insert, 2}, true}]).
--define(WRITES, [insert, insert_new, delete, update_counter, update_element]).
--define(MATCHES, [match, match_object, match_delete]).
--define(SCANS, [tab2list, select, select_count, select_delete | ?MATCHES]).
-
 -doc "A function's result, from a helper process; the default if it takes too long.".
 -spec within(fun(() -> Value), Value) -> Value.
 within(Ask, Otherwise) -> within(Ask, Otherwise, ?TIMEOUT_MS).
@@ -87,11 +72,24 @@ answer({Pid, Ref}, Otherwise, EndMs) ->
     end.
 
 -doc """
-All answers of these processes, unordered, by a few helpers. A process that does not answer in time
-is left out; it delays only its helper's share, which is then asked one by one.
+All answers of these processes, unordered, by one helper; by several if each answer takes a turn of
+a scheduler, or one does not come. A process that does not answer in time is left out; it delays
+only its helper's share, which is then asked one by one.
 """.
 -spec each(fun((pid()) -> [Answer]), [pid()]) -> [Answer].
+each(_Ask, []) ->
+    [];
 each(Ask, Pids) ->
+    Helped = fun() -> {ok, lists:flatmap(Ask, Pids)} end,
+    case
+        not dyno_agent_census:is_full() andalso
+            within(Helped, late, ?ALL_MS + length(Pids) div ?PER_MS)
+    of
+        {ok, Answers} -> Answers;
+        _ -> by_shares(Ask, Pids)
+    end.
+
+by_shares(Ask, Pids) ->
     Shares = maps:values(
         maps:groups_from_list(
             fun({N, _}) -> N rem ?HELPERS end, fun({_, Pid}) -> Pid end, lists:enumerate(Pids)
@@ -228,228 +226,8 @@ detail(Pid) ->
             }
     end.
 
--doc """
-The keys of itself that each process reads by `process_info/2`, and how often a second: some keys
-take time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
-""".
--spec inspections([pid()]) -> #{pid() => #{inspects := #{item := binary(), per_s := number()}}}.
-inspections([]) ->
-    #{};
-inspections(Pids) ->
-    within(fun() -> inspected(Pids) end, #{}, 2 * ?TIMEOUT_MS).
-
-inspected(Pids) ->
-    #{
-        Pid => #{
-            inspects => #{
-                item => dyno_agent_census:text("~0tP", [hd(Items), 6]), per_s => length(Items) / S
-            }
-        }
-     || Pid := {S, Calls} <- called([{{erlang, process_info, 2}, true}], Pids),
-        [_ | _] = Items <- [[Item || {_, {_, _, [Of, Item]}} <- Calls, Of =:= Pid]]
-    }.
-
-%% The first calls of these functions by each of these processes, with their times in nanoseconds,
-%% and the seconds in which they were made.
-called(Functions, Pids) ->
-    Session = trace:session_create(?MODULE, self(), []),
-    try
-        _ = [trace:function(Session, F, Is, [local]) || {F, Is} <- Functions],
-        Alive = [Pid || Pid <- Pids, is_process_alive(Pid)],
-        _ = [trace:process(Session, Pid, true, [call, monotonic_timestamp]) || Pid <- Alive],
-        EndsMs = erlang:monotonic_time(millisecond) + ?TRACED_MS,
-        dyno_agent_census:waited(fun() ->
-            traced(EndsMs, ?MOST_TRACED, #{Pid => [] || Pid <- Alive}, #{})
-        end)
-    after
-        trace:session_destroy(Session)
-    end.
-
-%% Those with enough calls need no more; a fast one must not hide the others.
-traced(EndsMs, Left, More, Done) when Left =:= 0; map_size(More) =:= 0 ->
-    ended(EndsMs, More, Done);
-traced(EndsMs, Left, More, Done) ->
-    receive
-        {trace_ts, Pid, call, Call, Ns} when is_map_key(Pid, More) ->
-            case [{Ns, Call} | map_get(Pid, More)] of
-                Calls when length(Calls) >= ?ENOUGH_CALLS ->
-                    {First, _} = lists:last(Calls),
-                    Took = max(1, Ns - First) / 1.0e9,
-                    Next = Done#{Pid => {Took, lists:reverse(Calls)}},
-                    traced(EndsMs, Left - 1, maps:remove(Pid, More), Next);
-                Calls ->
-                    traced(EndsMs, Left - 1, More#{Pid := Calls}, Done)
-            end;
-        {trace_ts, _, _, _, _} ->
-            traced(EndsMs, Left - 1, More, Done)
-    after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
-        ended(EndsMs, More, Done)
-    end.
-
-ended(EndsMs, More, Done) ->
-    Ms = ?TRACED_MS - max(0, EndsMs - erlang:monotonic_time(millisecond)),
-    maps:merge(
-        Done,
-        #{
-            Pid => {max(1, Ms) / 1000, lists:reverse(Calls)}
-         || Pid := [_ | _] = Calls <- More
-        }
-    ).
-
--doc """
-The use of ETS tables by each process: the functions with which it reads whole tables, and the table
-that it writes again and again. Calls are traced as those of `inspections/1`. `late` if the node is
-too busy for that.
-""".
--spec tables([pid()]) ->
-    #{
-        pid() => #{
-            scans => #{
-                function := binary(), table := binary(), rows := pos_integer(), per_s := number()
-            },
-            %% The median time from one write to the next, and whether they exclude each other.
-            writes => #{table := binary(), gap_us := number(), locks := boolean()}
-        }
-    }
-    | late.
-tables([]) ->
-    #{};
-tables(Pids) ->
-    within(fun() -> used(Pids) end, late, 3 * ?TIMEOUT_MS).
-
-used(Pids) ->
-    #{
-        Pid => maps:merge(
-            scans([Scan || {_, Call} <- Calls, Scan <- scanned(Call)], S),
-            writes([{Ns, Write} || {Ns, Call} <- Calls, Write <- written(Call)])
-        )
-     || Pid := {S, Calls} <- called(?TABLES, Pids)
-    }.
-
-scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
-    scanned(Fold, 3, Table);
-scanned({ets, Function, [Table | More]}) ->
-    [
-        Scan
-     || lists:member(Function, ?SCANS),
-        is_whole(Function, Table, More),
-        Scan <- scanned(Function, 1 + length(More), Table)
-    ];
-scanned(_Call) ->
-    [].
-
-scanned(Function, Arity, Table) ->
-    [
-        {Rows, {ets, Function, Arity}, ets:info(Table, name)}
-     || Rows <- [ets:info(Table, size)],
-        is_integer(Rows),
-        Rows > ?MANY_ROWS
-    ].
-
-scans([], _S) ->
-    #{};
-scans([{_, Function, Name} | _] = Of, S) ->
-    #{
-        scans => #{
-            function => dyno_agent_name:mfa(Function),
-            table => dyno_agent_name:module(Name),
-            rows => lists:max([Rows || {Rows, _, _} <- Of]),
-            %% One among many other calls was seen for a moment only.
-            per_s =>
-                case Of of
-                    [_] -> 1 / max(S, ?TRACED_MS / 1000);
-                    _ -> length(Of) / S
-                end
-        }
-    }.
-
-%% The table and the key.
-written({ets, Function, [Table, What | _]}) ->
-    [
-        {Table,
-            case Function =:= insert orelse Function =:= insert_new of
-                true -> key(What, ets:info(Table, keypos));
-                false -> What
-            end}
-     || lists:member(Function, ?WRITES)
-    ];
-written(_) ->
-    [].
-
-%% Without the option write_concurrency, and with it for one key, writes exclude each other.
-writes([_, _, _, _ | _] = Of) ->
-    {Times, Places} = lists:unzip(Of),
-    [{Table, Key} | _] = Places,
-    Gaps = lists:sort(lists:zipwith(fun(A, B) -> B - A end, lists:droplast(Times), tl(Times))),
-    case ets:info(Table, name) of
-        Name when Name =/= undefined ->
-            #{
-                writes => #{
-                    table => dyno_agent_name:module(Name),
-                    gap_us => lists:nth((length(Gaps) + 1) div 2, Gaps) / 1000,
-                    locks => [T || {T, _} <- Places, T =/= Table] =:= [] andalso
-                        (ets:info(Table, write_concurrency) =:= false orelse
-                            [K || {_, K} <- Places, K =/= Key] =:= [])
-                }
-            };
-        undefined ->
-            #{}
-    end;
-writes(_Few) ->
-    #{}.
-
--doc """
-The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in
-a second: each time it writes an entry in its table.
-""".
--spec reloads() -> [#{module := binary(), times := pos_integer(), per_s := number()}].
-reloads() ->
-    within(
-        fun() ->
-            [
-                #{module => dyno_agent_name:module(M), times => length(Of), per_s => length(Of) / S}
-             || {S, Calls} <- maps:values(called(?LOADED, [whereis(code_server)])),
-                {M, Of} <- maps:to_list(
-                    by_first([T || {_, {_, _, [_, {M, _} = T]}} <- Calls, is_atom(M)])
-                )
-            ]
-        end,
-        [],
-        2 * ?TIMEOUT_MS
-    ).
-
 by_first(Pairs) ->
     maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
-
-%% A bound key, or the bound first part of an ordered key, spares reading the table.
-is_whole(Function, _Table, []) ->
-    Function =:= tab2list;
-is_whole(Function, Table, [Pattern | _]) ->
-    Heads =
-        case lists:member(Function, ?MATCHES) of
-            true -> [Pattern];
-            false -> [Head || is_list(Pattern), {Head, _, _} <- Pattern]
-        end,
-    lists:any(fun(Head) -> is_unbound(key(Head, ets:info(Table, keypos))) end, Heads).
-
-key(Head, Place) when is_tuple(Head), is_integer(Place), tuple_size(Head) >= Place ->
-    element(Place, Head);
-key(_Head, _Place) ->
-    '_'.
-
-is_unbound(Key) when is_atom(Key) ->
-    case atom_to_list(Key) of
-        "_" ->
-            true;
-        [$$ | Digits] ->
-            Digits =/= [] andalso lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Digits);
-        _ ->
-            false
-    end;
-is_unbound(Key) when is_tuple(Key), tuple_size(Key) > 0 ->
-    is_unbound(element(1, Key));
-is_unbound(_Key) ->
-    false.
 
 %% With a queue: the callers, since a call monitors its server. Otherwise: monitors and dictionary,
 %% if its memory is more than its heap (with a queue, memory includes the messages).

@@ -10,7 +10,7 @@
 %% Cost: 0.1 to 0.2 ms a scheduler, in dirty I/O schedulers. If all of these are busy, the clocks
 %% are left out.
 
--export([find/0, numbers/0, read/1, between/2, cpu_ns/1, normal_ns/1, delay_ns/1]).
+-export([find/0, numbers/0, read/1, stuck_files/1, between/2, cpu_ns/1, normal_ns/1, delay_ns/1]).
 -export_type([t/0, reading/0, times/0, kind/0]).
 
 -type kind() :: normal | dirty_cpu | dirty_io.
@@ -44,6 +44,7 @@ got a processor.
 -define(TRIES, 20).
 -define(AGAIN_MS, 5).
 -define(CLOCKS_MS, 3000).
+-define(MOST_PATH, 512).
 
 -doc "Finds the threads; none except on Linux.".
 -spec find() -> t().
@@ -118,6 +119,42 @@ read(Threads) ->
             Times -> #{N => Active || {N, Active, _} <- Times}
         end,
     #{worked => Worked, clocks => Clocks}.
+
+-doc """
+The files of the system calls in which dirty I/O schedulers are, if these have much to do: the path
+of a file that is opened, or of an open one. By `/proc`; some calls and systems do not tell.
+""".
+-spec stuck_files(t()) -> [binary()].
+stuck_files(Threads) ->
+    Busy = lists:last(erlang:statistics(active_tasks_all)),
+    [
+        unicode:characters_to_binary(File)
+     || 2 * Busy > erlang:system_info(dirty_io_schedulers),
+        N := Clock <- Threads,
+        kind(N) =:= dirty_io,
+        {ok, Call} <- [file:read_file(filename:join(filename:dirname(Clock), "syscall"), [raw])],
+        {ok, File} <- [file_of(binary:split(Call, ~" ", [global]))]
+    ].
+
+%% The number of openat on x86-64, and on aarch64.
+file_of([Call, _, Address | _]) when Call =:= ~"257"; Call =:= ~"56" -> path_at(Address);
+file_of([_, <<"0x", Descriptor/binary>> | _]) ->
+    Number = integer_to_list(binary_to_integer(Descriptor, 16)),
+    prim_file:read_link("/proc/self/fd/" ++ Number);
+file_of(_Running) ->
+    none.
+
+%% The thread waits, so its argument stays.
+path_at(<<"0x", Hex/binary>>) ->
+    maybe
+        {ok, Memory} ?= file:open("/proc/self/mem", [raw, read, binary]),
+        Read = file:pread(Memory, binary_to_integer(Hex, 16), ?MOST_PATH),
+        ok = file:close(Memory),
+        {ok, Bytes} ?= Read,
+        [Path, _] ?= binary:split(Bytes, <<0>>),
+        true ?= unicode:characters_to_binary(Path) =:= Path,
+        {ok, Path}
+    end.
 
 -doc "The times of normal schedulers' threads together: on a processor, and ready for one.".
 -spec normal_ns(t()) -> {OnProcessorNs :: non_neg_integer(), ReadyNs :: non_neg_integer()}.

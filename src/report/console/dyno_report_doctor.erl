@@ -10,6 +10,8 @@ the checks.
 -export([format/2]).
 
 -define(WIDTH, 100).
+%% Of the schedulers.
+-define(BUSY, 0.3).
 
 -doc "The text, in lines of the given width.".
 -spec format(dyno_recording:document(), dyno_report:options()) -> iolist().
@@ -104,6 +106,19 @@ looked_at(Findings, Verdicts, Width) ->
 lines(Text, Width) ->
     [[Line, $\n] || Line <- dyno_report_text:wrap(unicode:characters_to_binary(Text), Width)].
 
+%% On a busy node the time of waiting for answers counts, too.
+how_surely(Runs) ->
+    Busy = [
+        Share
+     || #{~"events" := #{~"items" := Items}} <- Runs,
+        #{~"data" := #{~"values" := #{~"vm.scheduler_utilisation.normal" := Share}}} <- Items,
+        is_number(Share)
+    ],
+    case lists:any(fun(Share) -> Share > ?BUSY end, Busy) of
+        true -> ~"at most";
+        false -> ~"about"
+    end.
+
 unknown(Runs, Width) ->
     Texts = lists:uniq([
         Text
@@ -125,8 +140,9 @@ cost(Runs, Width) ->
         case {Value(~"instrument.looking"), Value(~"instrument.visit")} of
             {[Looking], Visit} when Duration > 0 ->
                 io_lib:format(
-                    "Looking took at least ~ts, ~ts of one scheduler~ts.",
+                    "Looking took ~ts ~ts, ~ts of one scheduler~ts.",
                     [
+                        how_surely(Runs),
                         dyno_unit:format(Looking, ~"ns"),
                         dyno_unit:format(Looking / Duration, ~"ratio"),
                         [[", attaching and leaving ", dyno_unit:format(Ns, ~"ns")] || Ns <- Visit]

@@ -1,0 +1,334 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_agent_some_calls).
+-moduledoc """
+Traces a few processes for at most 0.4 s, to see the arguments of their calls: how they look at
+themselves, which tables they use, which modules the code server loads, what intervals run.
+""".
+
+-export([inspections/1, tables/1, reloads/0, intervals/1]).
+
+-import(dyno_agent_suspect, [within/3]).
+
+-define(TIMEOUT_MS, 1000).
+-define(TRACED_MS, 400).
+-define(MOST_TRACED, 2000).
+-define(ENOUGH_CALLS, 12).
+-define(MANY_INTERVALS, 500).
+-define(SOME_INTERVALS, 24).
+-define(MANY_ROWS, 1000).
+%% Each change of breakpoints waits for all schedulers: all functions at once, but these.
+-define(TABLES, [
+    {{ets, '_', '_'}, true}
+    | [
+        {{ets, F, '_'}, false}
+     || F <- [lookup, lookup_element, member, first, last, next, prev, do_foldl, do_foldr]
+    ]
+]).
+%% Of the code server: a module that it loads, and one that it looks for.
+-define(LOADED, [{{ets, insert, 2}, true}, {{erl_prim_loader, is_basename, 1}, true}]).
+-define(WRITES, [
+    {ets, F, A}
+ || {F, As} <- [
+        {insert, [2]},
+        {insert_new, [2]},
+        {delete, [2]},
+        {update_counter, [3, 4]},
+        {update_element, [3]}
+    ],
+    A <- As
+]).
+-define(SCANS, [
+    {ets, F, A}
+ || {F, As} <- [
+        {match, [2, 3]},
+        {match_object, [2, 3]},
+        {match_delete, [2]},
+        {select, [2, 3]},
+        {select_count, [2]},
+        {select_delete, [2]},
+        {tab2list, [1]},
+        {foldl, [3]},
+        {foldr, [3]}
+    ],
+    A <- As
+]).
+
+-doc """
+The keys of itself that each process reads by `process_info/2`, and how often a second: some keys
+take time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
+""".
+-spec inspections([pid()]) -> #{pid() => #{inspects := #{item := binary(), per_s := number()}}}.
+inspections([]) ->
+    #{};
+inspections(Pids) ->
+    within(fun() -> inspected(Pids) end, #{}, 2 * ?TIMEOUT_MS).
+
+inspected(Pids) ->
+    #{
+        Pid => #{inspects => #{item => text("~0tP", [hd(Items), 6]), per_s => length(Items) / S}}
+     || Pid := {S, Calls} <- called([{{erlang, process_info, 2}, true}], Pids),
+        [_ | _] = Items <- [[Item || {_, {_, _, [Of, Item]}} <- Calls, Of =:= Pid]]
+    }.
+
+%% The first calls of these functions by each of these processes, with their times in nanoseconds,
+%% and the seconds in which they were made.
+called(Functions, Pids) ->
+    Session = trace:session_create(?MODULE, self(), []),
+    try
+        _ = [trace:function(Session, F, Is, [local]) || {F, Is} <- Functions],
+        Alive = [Pid || Pid <- Pids, is_process_alive(Pid)],
+        _ = [trace:process(Session, Pid, true, [call, monotonic_timestamp]) || Pid <- Alive],
+        EndsMs = erlang:monotonic_time(millisecond) + ?TRACED_MS,
+        dyno_agent_census:waited(fun() ->
+            traced(EndsMs, ?MOST_TRACED, #{Pid => [] || Pid <- Alive}, #{})
+        end)
+    after
+        trace:session_destroy(Session)
+    end.
+
+%% Those with enough calls need no more; a fast one must not hide the others.
+traced(EndsMs, Left, More, Done) when Left =:= 0; map_size(More) =:= 0 ->
+    ended(EndsMs, More, Done);
+traced(EndsMs, Left, More, Done) ->
+    receive
+        {trace_ts, Pid, call, Call, Ns} when is_map_key(Pid, More) ->
+            case [{Ns, Call} | map_get(Pid, More)] of
+                Calls when length(Calls) >= ?ENOUGH_CALLS ->
+                    {First, _} = lists:last(Calls),
+                    Took = max(1, Ns - First) / 1.0e9,
+                    Next = Done#{Pid => {Took, lists:reverse(Calls)}},
+                    traced(EndsMs, Left - 1, maps:remove(Pid, More), Next);
+                Calls ->
+                    traced(EndsMs, Left - 1, More#{Pid := Calls}, Done)
+            end;
+        {trace_ts, _, _, _, _} ->
+            traced(EndsMs, Left - 1, More, Done)
+    after max(0, EndsMs - erlang:monotonic_time(millisecond)) ->
+        ended(EndsMs, More, Done)
+    end.
+
+ended(EndsMs, More, Done) ->
+    Ms = ?TRACED_MS - max(0, EndsMs - erlang:monotonic_time(millisecond)),
+    maps:merge(
+        Done,
+        #{
+            Pid => {max(1, Ms) / 1000, lists:reverse(Calls)}
+         || Pid := [_ | _] = Calls <- More
+        }
+    ).
+
+-doc """
+The use of ETS tables by each process: the functions with which it reads whole tables, and the table
+that it writes again and again. Calls are traced as those of `inspections/1`. `late` if the node is
+too busy for that.
+""".
+-spec tables([pid()]) ->
+    #{
+        pid() => #{
+            scans => #{
+                function := binary(), table := binary(), rows := pos_integer(), per_s := number()
+            },
+            %% The median time from one write to the next, and whether they exclude each other.
+            writes => #{table := binary(), gap_us := number(), locks := boolean()}
+        }
+    }
+    | late.
+tables([]) ->
+    #{};
+tables(Pids) ->
+    within(fun() -> used(Pids) end, late, 3 * ?TIMEOUT_MS).
+
+used(Pids) ->
+    #{
+        Pid => maps:merge(
+            scans([Scan || {_, Call} <- Calls, Scan <- scanned(Call)], S),
+            writes([{Ns, Write} || {Ns, Call} <- Calls, Write <- written(Call)])
+        )
+     || Pid := {S, Calls} <- called(?TABLES, Pids)
+    }.
+
+scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
+    scanned(Fold, 3, Table);
+scanned({ets, Function, [Table | More]}) ->
+    [
+        Scan
+     || lists:member({ets, Function, 1 + length(More)}, ?SCANS),
+        is_whole(Function, Table, More),
+        Scan <- scanned(Function, 1 + length(More), Table)
+    ];
+scanned(_Call) ->
+    [].
+
+scanned(Function, Arity, Table) ->
+    [
+        {Rows, {ets, Function, Arity}, ets:info(Table, name)}
+     || Rows <- [ets:info(Table, size)],
+        is_integer(Rows),
+        Rows > ?MANY_ROWS
+    ].
+
+scans([], _S) ->
+    #{};
+scans([{_, Function, Name} | _] = Of, S) ->
+    #{
+        scans => #{
+            function => dyno_agent_name:mfa(Function),
+            table => dyno_agent_name:module(Name),
+            rows => lists:max([Rows || {Rows, _, _} <- Of]),
+            %% One among many other calls was seen for a moment only.
+            per_s =>
+                case Of of
+                    [_] -> 1 / max(S, ?TRACED_MS / 1000);
+                    _ -> length(Of) / S
+                end
+        }
+    }.
+
+%% The table and the key.
+written({ets, Function, [Table, What | More]}) ->
+    [
+        {Table,
+            case Function =:= insert orelse Function =:= insert_new of
+                true -> key(What, ets:info(Table, keypos));
+                false -> What
+            end}
+     || lists:member({ets, Function, 2 + length(More)}, ?WRITES)
+    ];
+written(_) ->
+    [].
+
+%% Without the option write_concurrency, and with it for one key, writes exclude each other.
+writes([_, _, _, _ | _] = Of) ->
+    {Times, Places} = lists:unzip(Of),
+    [{Table, Key} | _] = Places,
+    Gaps = lists:sort(lists:zipwith(fun(A, B) -> B - A end, lists:droplast(Times), tl(Times))),
+    case ets:info(Table, name) of
+        Name when Name =/= undefined ->
+            #{
+                writes => #{
+                    table => dyno_agent_name:module(Name),
+                    gap_us => lists:nth((length(Gaps) + 1) div 2, Gaps) / 1000,
+                    locks => [T || {T, _} <- Places, T =/= Table] =:= [] andalso
+                        (ets:info(Table, write_concurrency) =:= false orelse
+                            [K || {_, K} <- Places, K =/= Key] =:= [])
+                }
+            };
+        undefined ->
+            #{}
+    end;
+writes(_Few) ->
+    #{}.
+
+-doc """
+The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in
+a second: each time it writes an entry in its table. Modules that
+it looks for in vain are missing (`is_missing`).
+""".
+-spec reloads() ->
+    [
+        #{
+            module := binary(),
+            times := pos_integer(),
+            per_s := number(),
+            is_missing := boolean()
+        }
+    ].
+reloads() ->
+    within(
+        fun() ->
+            [
+                #{
+                    module => Module,
+                    times => length(Of),
+                    per_s => length(Of) / S,
+                    is_missing => IsMissing
+                }
+             || {S, Calls} <- maps:values(called(?LOADED, [whereis(code_server)])),
+                {IsMissing, Pairs} <- [
+                    {false, [
+                        {dyno_agent_name:module(M), loaded}
+                     || {_, {ets, _, [_, {M, _}]}} <- Calls, is_atom(M)
+                    ]},
+                    {true, [
+                        {unicode:characters_to_binary(Name), sought}
+                     || {_, {erl_prim_loader, _, [Name]}} <- Calls, not is_loaded(Name)
+                    ]}
+                ],
+                {Module, Of} <- maps:to_list(by_first(Pairs))
+            ]
+        end,
+        [],
+        2 * ?TIMEOUT_MS
+    ).
+
+-doc """
+The functions that many intervals of the module timer run, the most frequent first, by some of their
+processes. Calls are traced as those of `inspections/1`.
+""".
+-spec intervals([pid()]) -> [binary()].
+intervals(Loops) when length(Loops) < ?MANY_INTERVALS ->
+    [];
+intervals(Loops) ->
+    Run = within(
+        fun() ->
+            [
+                dyno_agent_name:mfa({M, F, length(A)})
+             || {_, Calls} <- maps:values(
+                    called([{{erlang, spawn, 3}, true}], lists:sublist(Loops, ?SOME_INTERVALS))
+                ),
+                {_, {_, _, [M, F, A]}} <- Calls
+            ]
+        end,
+        [],
+        2 * ?TIMEOUT_MS
+    ),
+    Counts = maps:groups_from_list(fun(Of) -> Of end, Run),
+    [Of || {_, Of} <- lists:reverse(lists:sort([{length(Ns), Of} || Of := Ns <- Counts]))].
+
+is_loaded(Name) ->
+    try
+        erlang:module_loaded(list_to_existing_atom(Name))
+    catch
+        error:badarg -> false
+    end.
+
+by_first(Pairs) ->
+    maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
+
+%% A bound key, or the bound first part of an ordered key, spares reading the table.
+is_whole(tab2list, _Table, _) ->
+    true;
+is_whole(Function, Table, [Pattern | _]) ->
+    Heads =
+        case Function of
+            _ when Function =:= match; Function =:= match_object; Function =:= match_delete ->
+                [Pattern];
+            _ when is_list(Pattern) ->
+                [Head || {Head, _, _} <- Pattern];
+            _ ->
+                []
+        end,
+    lists:any(fun(Head) -> is_unbound(key(Head, ets:info(Table, keypos))) end, Heads).
+
+key(Head, Place) when is_tuple(Head), is_integer(Place), tuple_size(Head) >= Place ->
+    element(Place, Head);
+key(_Head, _Place) ->
+    '_'.
+
+is_unbound(Key) when is_atom(Key) ->
+    case atom_to_list(Key) of
+        "_" ->
+            true;
+        [$$ | Digits] ->
+            Digits =/= [] andalso lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Digits);
+        _ ->
+            false
+    end;
+is_unbound(Key) when is_tuple(Key), tuple_size(Key) > 0 ->
+    is_unbound(element(1, Key));
+is_unbound(_Key) ->
+    false.
+
+text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).
