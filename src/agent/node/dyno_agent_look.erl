@@ -30,6 +30,8 @@ for 1,000 tables. Between two looks the suspects' stacks are read 12 times, 1 us
 
 -type state() :: #{
     interval_ms := pos_integer(),
+    %% Whether the runtime's reports can be had.
+    reports := boolean(),
     start := integer(),
     looks := [look()],
     before := map() | none,
@@ -91,9 +93,10 @@ init(#{interval_ms := IntervalMs}) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     ok = dyno_agent_vm:enable(),
-    ok = reports(),
+    Reports = dyno_agent_reports:open(?LONG_MS),
     {ok, #{
         interval_ms => IntervalMs,
+        reports => Reports,
         start => erlang:monotonic_time(millisecond),
         looks => [],
         before => none,
@@ -109,22 +112,6 @@ init(#{interval_ms := IntervalMs}) ->
         late => false,
         timer => make_ref()
     }}.
-
-%% Sessions of system events exist from OTP 28 on. Before, there is one for the whole node, which is
-%% not dyno's to take.
-reports() ->
-    {module, trace} = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, system, 3) of
-        true ->
-            Session = trace:session_create(?MODULE, self(), []),
-            Events = [long_schedule, long_gc],
-            _ = [apply(trace, system, [Session, Event, ?LONG_MS]) || Event <- Events],
-            %% The session lives while a process holds it.
-            _ = put(session, Session),
-            ok;
-        false ->
-            ok
-    end.
 
 -spec handle_call(restart | peek | read, gen_server:from(), state()) ->
     {reply, ok | result(), state()}.
@@ -257,7 +244,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     Read = dyno_agent_condition:read(Threads),
     {Census, SeenNow} = dyno_agent_census:take([self() | Probes], Seen),
     Now = Read#{
-        children => dyno_agent_condition:supervised(SeenNow), reports => get(session) =/= undefined
+        children => dyno_agent_condition:supervised(SeenNow), reports => map_get(reports, State)
     },
     Chosen = chosen(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
     #{stacks := Stacks} = burst(State#{suspects := Chosen}),
