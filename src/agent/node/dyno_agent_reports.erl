@@ -12,8 +12,10 @@ the session, too, and destroys it after its owner. It runs no code of dyno, whic
 
 -export([open/1]).
 
+%% Called as a process of dyno's, which views of processes leave out.
 -define(DESTROY, """
 proc_lib:set_label(Label),
+put('$initial_call', {Label, open, 1}),
 Ref = monitor(process, Owner),
 receive {'DOWN', Ref, process, Owner, _} -> trace:session_destroy(Session) end.
 """).
