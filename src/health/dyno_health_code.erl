@@ -450,8 +450,8 @@ terms(Looks) ->
         is_number(R)
     ],
     Seconds = max(1, dyno_health_look:span_s(Looks)),
-    %% Reloaded modules take literals with them.
-    Loading = lists:sum([R || #{~"code_server" := R} <- Looks]) / Seconds,
+    %% It works for modules that are purged, too.
+    Changes = [N || #{~"term_changes" := #{~"per_s" := N}} <- Looks, N > 0],
     PerS = lists:sum(Of) / Seconds,
     [
         dyno_finding:new(persistent_terms, copies_per_s, #{
@@ -464,9 +464,11 @@ terms(Looks) ->
                     "persistent terms are replaced while the node works: at each change all heaps "
                     "are scanned"
                 >>,
-            evidence => text("The collector of literals did ~ts reductions a second.", [
-                show(PerS, ~"count")
-            ]),
+            evidence => text(
+                "They were changed ~ts times a second; the collector of literals did ~ts reductions "
+                "a second.",
+                [show(lists:max(Changes), ~"count"), show(PerS, ~"count")]
+            ),
             advice =>
                 <<
                     "Keep what changes in ETS (read_concurrency); persistent_term is for what "
@@ -474,5 +476,5 @@ terms(Looks) ->
                 >>,
             look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
         })
-     || PerS > value(copies_per_s), Loading < value(copies_per_s)
+     || PerS > value(copies_per_s), Changes =/= []
     ].

@@ -68,6 +68,7 @@ for 1,000 tables. Between two looks the suspects' stacks are read 12 times, 1 us
 -define(BUSY, 200_000).
 %% Of the code server, for each interval; a node in production loads no code.
 -define(LOADING, 500).
+-define(COLLECTING, 5000).
 -define(MOST_TRACED, 4).
 
 -spec about() -> dyno_agent_instrument:about().
@@ -252,6 +253,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     Standing = dyno_agent_suspect:functions(Waiting),
     Used = used(Chosen, Census, State),
     Between = dyno_agent_condition:between(Before, Now),
+    Suspects = suspects(Chosen, Census, Stacks, SeenNow, Used),
     Look = Between#{
         time_ms => BeganMs - Start,
         long => long(maps:get(long, State)),
@@ -273,7 +275,8 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         intervals => dyno_agent_some_calls:intervals(
             dyno_agent_census:of_group(~"timer:interval_loop", SeenNow)
         ),
-        suspects => suspects(Chosen, Census, Stacks, SeenNow, Used)
+        term_changes => term_changes(Suspects),
+        suspects => Suspects
     },
     {Look, State#{
         before := Now,
@@ -292,6 +295,19 @@ reloads(#{code_server := Reductions}) when Reductions > ?LOADING ->
     dyno_agent_some_calls:reloads();
 reloads(_Between) ->
     [].
+
+%% The runtime's collector of literals works for purged modules, too.
+term_changes(Suspects) ->
+    Collecting = [
+        R
+     || #{group := ~"erts_literal_area_collector:start/0", reductions := R} <- Suspects,
+        is_integer(R),
+        R > ?COLLECTING
+    ],
+    case Collecting of
+        [] -> none;
+        _ -> dyno_agent_some_calls:term_changes()
+    end.
 
 %% Of processes with long queues how they look at themselves, of the busiest which tables they use.
 used(_Chosen, _Census, #{late := true}) ->

@@ -4,10 +4,11 @@
 -module(dyno_agent_some_calls).
 -moduledoc """
 Traces a few processes for at most 0.4 s, to see the arguments of their calls: how they look at
-themselves, which tables they use, which modules the code server loads, what intervals run.
+themselves, which tables they use, which modules the code server loads, what intervals run. Changes
+of persistent terms are counted in all processes.
 """.
 
--export([inspections/1, tables/1, reloads/0, intervals/1]).
+-export([inspections/1, tables/1, reloads/0, term_changes/0, intervals/1]).
 
 -import(dyno_agent_suspect, [within/3]).
 
@@ -220,6 +221,29 @@ writes([_, _, _, _ | _] = Of) ->
     end;
 writes(_Few) ->
     #{}.
+
+-doc "How often persistent terms are set or erased, by any process.".
+-spec term_changes() -> #{count := non_neg_integer(), per_s := number()} | unknown.
+term_changes() ->
+    within(
+        fun() ->
+            Functions = [{persistent_term, put, 2}, {persistent_term, erase, 1}],
+            Session = trace:session_create(?MODULE, self(), []),
+            try
+                _ = [trace:function(Session, F, true, [call_count]) || F <- Functions],
+                Began = erlang:monotonic_time(millisecond),
+                timer:sleep(?TRACED_MS),
+                Counts = [trace:info(Session, F, call_count) || F <- Functions],
+                Ms = erlang:monotonic_time(millisecond) - Began,
+                Count = lists:sum([N || {call_count, N} <- Counts, is_integer(N)]),
+                #{count => Count, per_s => Count * 1000 / Ms}
+            after
+                trace:session_destroy(Session)
+            end
+        end,
+        unknown,
+        ?TIMEOUT_MS
+    ).
 
 -doc """
 The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in

@@ -213,7 +213,7 @@ detail(Pid) ->
         undefined ->
             #{name => ~"", group => ~"", answered => false, ended => true};
         [{_, Queue}, {_, Status}, {_, Priority}, {_, Words}, {_, Links}] ->
-            (relations(Pid, Queue, Words, length(Links)))#{
+            (relations(Pid, Queue, length(Links)))#{
                 answered => true,
                 name => dyno_agent_census:name(Pid),
                 group => dyno_agent_census:group(Pid),
@@ -231,14 +231,15 @@ by_first(Pairs) ->
 
 %% With a queue: the callers, since a call monitors its server. Otherwise: monitors and dictionary,
 %% if its memory is more than its heap (with a queue, memory includes the messages).
-relations(Pid, Queue, _Words, _Links) when Queue > ?SOME ->
+relations(Pid, Queue, _Links) when Queue > ?SOME ->
     case process_info(Pid, monitored_by) of
         {_, Pids} -> #{monitored_by => length([P || P <- Pids, is_pid(P)])};
         undefined -> #{}
     end;
-relations(Pid, Queue, Words, Links) ->
+relations(Pid, Queue, Links) ->
     maybe
-        {_, Bytes} ?= process_info(Pid, memory),
+        %% At the same instant: a collection moves megabytes.
+        [{_, Bytes}, {_, Words}] ?= process_info(Pid, [memory, total_heap_size]),
         More = Bytes - Words * erlang:system_info(wordsize),
         true ?= More > ?RELATION_BYTES,
         [{_, Monitors}, {_, By}] ?= process_info(Pid, [monitors, monitored_by]),
