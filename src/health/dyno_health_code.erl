@@ -465,8 +465,8 @@ terms(Looks) ->
                     "are scanned"
                 >>,
             evidence => text(
-                "They were changed ~ts times a second; the collector of literals did ~ts reductions "
-                "a second.",
+                "They were changed ~ts times a second; the collector of literals did ~ts "
+                "reductions a second.",
                 [show(lists:max(Changes), ~"count"), show(PerS, ~"count")]
             ),
             advice =>
