@@ -101,7 +101,7 @@ log_files(Looks) ->
     [
         dyno_finding:new(log_files, log_file_reductions, #{
             subject => Name,
-            severity => critical,
+            severity => warning,
             value => Work,
             weight => 93,
             text => text("the log's file ~ts does not change, though the node logs", [Name]),

@@ -251,7 +251,7 @@ cases() ->
                 ]
             end
         }},
-        {[log_files], critical, ~"the log's file /var/log/shop.log does not change", #{
+        {[log_files], warning, ~"the log's file /var/log/shop.log does not change", #{
             services => fun(N) ->
                 #{
                     log_files => [
