@@ -58,7 +58,7 @@ parsed(Text) ->
     Code = string:trim(string:trim(unicode:characters_to_list(Text)), trailing, "."),
     case erl_scan:string(Code ++ " .", {1, 1}) of
         {ok, Tokens, _} ->
-            {dot, End} = lists:last(Tokens),
+            End = erl_scan:location(lists:last(Tokens)),
             case erl_parse:parse_exprs(Tokens) of
                 {ok, Expressions} -> {ok, Expressions};
                 {error, Error} -> syntax(dyno_syntax:error(Tokens, End, Error))

@@ -23,7 +23,7 @@ A description is plain data: its author need not call this module.
 
 -export([make/2, make/3, columns/1]).
 
--export_type([spec/0, column/0, kind/0, options/0, table/0]).
+-export_type([spec/0, column/0, kind/0, properties/0, options/0, table/0]).
 
 -doc """
 The description of a table.

@@ -20,7 +20,7 @@ time: one that is 62 % busy saturates at 1.6 times its rate.
 }.
 
 -doc "The sort keys of rows.".
--type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | name.
+-type key() :: busy | rate | p99 | max | queue | delay | cpu | words | exceptions | crashes | name.
 
 %% A window may be a little longer than the lives in it.
 -define(WHOLE, 0.9).
@@ -212,7 +212,6 @@ of_life(Share, Lived) -> Share * Lived.
 blocked(Busy, Cpu) when is_number(Busy), is_number(Cpu) -> max(0.0, Busy - Cpu);
 blocked(_, _) -> undefined.
 
-rate(undefined, _DurationNs) -> undefined;
 rate(Count, DurationNs) -> Count * 1.0e9 / max(1, DurationNs).
 
 joined([]) -> undefined;

@@ -302,7 +302,7 @@ timed(Fun) ->
 
 -doc "Processor time of so many wakings, in microseconds.".
 -spec woken(non_neg_integer()) -> non_neg_integer().
-woken(Times) ->
+woken(Times) when is_integer(Times) ->
     case erlang:statistics(total_active_tasks) =< erlang:system_info(schedulers_online) of
         true -> Times * ?WAKING_SCHEDULER_US;
         false -> Times * ?WAKING_US

@@ -180,6 +180,9 @@ tracing() ->
     [atom_to_binary(What) || {What, Is} <- Set, Is =/= [], Is =/= undefined] ++
         [<<"session ", Name/binary>> || Name <- sessions(), Name =/= ~"dbg"].
 
+%% The type is opaque, but OTP has no other way to a session's name.
+-dialyzer({no_opaque, sessions/0}).
+
 -doc "The names of other programs' trace sessions.".
 -spec sessions() -> [binary()].
 sessions() ->
