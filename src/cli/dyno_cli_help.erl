@@ -10,7 +10,7 @@ examples. `--help-all` has all.
 """.
 
 -export([overview/1, command/2, full/2]).
--export([common_options/0, exit_statuses/0, environment/0, described/1]).
+-export([common_options/0, environment/0, described/1]).
 
 -type entry() :: {binary(), binary()}.
 
@@ -127,7 +127,7 @@ titled(Title, Entries, Column, #{width := Width} = Look) ->
     [title(Title, Look) | lists:append(Lines)] ++ [""].
 
 exit_entries() ->
-    [{integer_to_binary(S), Text} || {S, Text} <- exit_statuses()].
+    [{integer_to_binary(S), Text} || {S, Text} <- dyno_cli_exit_status:meanings()].
 
 %% This command measures nothing.
 exit_entries("new") -> [Entry || {S, _} = Entry <- exit_entries(), S =/= ~"1", S =/= ~"130"];
@@ -144,20 +144,6 @@ common_options() ->
             "the Erlang/OTP that measures, its erl or its folder (default: the erl on the PATH "
             "if 27 or later); dyno bench compares several"
         >>}
-    ].
-
--doc "The exit statuses' meanings.".
--spec exit_statuses() -> [{0..255, binary()}, ...].
-exit_statuses() ->
-    [
-        {0, ~"done"},
-        {1, <<
-            "the measured system failed; a condition of --fail-if holds; a threshold, an "
-            "invariant or a property does not hold or is unknown"
-        >>},
-        {2, ~"wrong arguments, or a wrong file that one names"},
-        {3, ~"dyno or the target could not do the work"},
-        {130, ~"interrupted; or standard output was closed. The measurements are kept"}
     ].
 
 -doc "The environment variables.".

@@ -200,7 +200,9 @@ refused({crashed, Reason}) ->
 finish({ok, Gated}, Document, Plan) ->
     Judged = since_last(Gated, Plan),
     Kept = keep(Judged, Document, Plan),
-    max_status(status(Judged), max(Kept, show(Judged, Kept, Plan)));
+    dyno_cli_exit_status:after_output(
+        dyno_cli_exit_status:of_recording(Judged), max(Kept, show(Judged, Kept, Plan))
+    );
 finish({interrupted, Result}, _Document, Plan) ->
     interrupted(Result, Plan);
 finish(Error, Document, Plan) ->
@@ -267,28 +269,7 @@ complain(Sentences) ->
     lists:foreach(fun dyno_cli_terminal:complain/1, Sentences).
 
 verdicts(Document) ->
-    [[Name, ": ", Text] || #{~"name" := Name, ~"text" := Text} <- not_passed(Document)].
-
-%% The same for all commands: a gate that could not be evaluated must not pass.
-status(#{~"status" := ~"interrupted"}) ->
-    130;
-status(#{~"status" := ~"complete"} = Document) ->
-    case not_passed(Document) of
-        [] -> 0;
-        [_ | _] -> 1
-    end;
-status(_) ->
-    3.
-
-%% A failed output is dyno's failure, unless the measured system's status is worse.
-max_status(0, Delivered) -> Delivered;
-max_status(Status, _Delivered) -> Status.
-
-not_passed(Document) ->
-    [V || #{~"result" := Result} = V <- listed(~"verdicts", Document), Result =/= ~"pass"].
-
-listed(Key, Document) ->
-    case Document of
-        #{Key := List} when is_list(List) -> List;
-        #{} -> []
-    end.
+    [
+        [Name, ": ", Text]
+     || #{~"name" := Name, ~"text" := Text} <- dyno_cli_exit_status:not_passed(Document)
+    ].

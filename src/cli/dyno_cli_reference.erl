@@ -24,7 +24,7 @@ man() ->
         ".SH OPTIONS BEFORE OR AFTER A COMMAND\n",
         [man_entry(Option) || Option <- dyno_cli_help:common_options()],
         ".SH EXIT STATUS\n",
-        [man_entry({integer_to_list(S), Text}) || {S, Text} <- dyno_cli_help:exit_statuses()],
+        [man_entry({integer_to_list(S), Text}) || {S, Text} <- dyno_cli_exit_status:meanings()],
         ".SH ENVIRONMENT\n",
         [man_entry(Entry) || Entry <- dyno_cli_help:environment()]
     ].

@@ -153,7 +153,7 @@ call(Trace, Request) ->
 -doc "Shows a file's items as in tracing.".
 -spec replay(file:name_all(), fun((dyno_trace_item:t(), Acc) -> Acc), Acc) ->
     {ok, Acc} | {error, dyno_error:error()}.
-replay(File, Show, Acc) -> dyno_trace_item:fold(File, Show, Acc).
+replay(File, Show, Acc) -> dyno_trace_lines:fold(File, Show, Acc).
 
 -doc false.
 -spec init({pid(), [node()], [unicode:chardata()], options()}) ->

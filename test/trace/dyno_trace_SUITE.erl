@@ -278,12 +278,12 @@ a_file(Config) ->
         order(Node, #{a => self()}, 0)
     end),
     File = filename:join(proplists:get_value(priv_dir, Config), "calls.jsonl"),
-    ok = file:write_file(File, [dyno_trace_item:encode(Item) || Item <- [header | Items]]),
+    ok = file:write_file(File, [dyno_trace_lines:encode(Item) || Item <- [header | Items]]),
     {ok, Read} = dyno_trace:replay(File, fun(Item, Acc) -> [Item | Acc] end, []),
     ?assertEqual(as_lines(Items), as_lines(lists:reverse(Read))),
     [
         begin
-            ok = file:write_file(File, [dyno_trace_item:encode(header), Lines]),
+            ok = file:write_file(File, [dyno_trace_lines:encode(header), Lines]),
             {error, Error} = dyno_trace:replay(File, fun(_, Acc) -> Acc end, []),
             Text = iolist_to_binary(dyno_error:format(Error)),
             ?assertMatch({_, _}, binary:match(Text, At), Text)

@@ -70,7 +70,9 @@ run(#{old := OldPath, new := NewPath} = Values) ->
             C <- [dyno_compare_gate:of_metric(Condition, Metric)]
         ],
         Document = dyno_recording:add_verdicts(Compared, Verdicts),
-        status(dyno_cli_output:deliver(Document, Values), Verdicts)
+        dyno_cli_exit_status:after_output(
+            dyno_cli_exit_status:of_verdicts(Document), dyno_cli_output:deliver(Document, Values)
+        )
     end.
 
 recording(Path) ->
@@ -85,12 +87,3 @@ compared(Old, New, Options) ->
         Other ->
             dyno_error:tagged(dyno_compare, Other)
     end.
-
-%% Failed output is worse than a condition that holds: the result is lost.
-status(0, Verdicts) ->
-    case [Result || #{result := Result} <- Verdicts, Result =/= pass] of
-        [] -> 0;
-        _ -> 1
-    end;
-status(Status, _) ->
-    Status.

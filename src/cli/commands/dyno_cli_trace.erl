@@ -201,7 +201,7 @@ shown(Values, Nodes, Run) ->
     end.
 
 opened(#{output := Path}) ->
-    dyno_stream:open(Path, #{header => dyno_trace_item:encode(header)});
+    dyno_stream:open(Path, #{header => dyno_trace_lines:encode(header)});
 opened(_Values) ->
     {ok, none}.
 
@@ -209,7 +209,7 @@ opened(_Values) ->
 kept(_Item, none) ->
     ok;
 kept(Item, File) ->
-    _ = dyno_stream:write(File, dyno_trace_item:encode(Item)),
+    _ = dyno_stream:write(File, dyno_trace_lines:encode(Item)),
     ok.
 
 closed(none) ->
@@ -224,7 +224,7 @@ closed(File) ->
     end.
 
 printer(#{format := json}, _Nodes) ->
-    fun(Item) -> dyno_cli_terminal:print(dyno_trace_item:encode(Item)) end;
+    fun(Item) -> dyno_cli_terminal:print(dyno_trace_lines:encode(Item)) end;
 printer(Values, Nodes) ->
     Options = #{tree => is_map_key(tree, Values), nodes => length(Nodes) > 1},
     dyno_trace_text:printer(Options, fun dyno_cli_terminal:print/1).
