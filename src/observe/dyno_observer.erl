@@ -146,7 +146,13 @@ loop(#{targets := Targets, started_ns := StartedNs} = State) ->
     receive
         {?MODULE, tick} ->
             PassedMs = (now_ns() - StartedNs) div 1_000_000,
+            %% A sign of life, from the emulator: no process can be registered as `undefined`.
+            _ = [monitor(process, {undefined, Node}) || #{node := Node} <- Targets],
             loop(next_tick(handle({tick, PassedMs}, State)));
+        {'DOWN', _, process, {undefined, Node}, noproc} ->
+            loop(happened([{seen, Node, now_ns() - StartedNs}], State));
+        {'DOWN', _, process, {undefined, _}, _} ->
+            loop(State);
         {?MODULE, time} ->
             loop(happened([time], State));
         stop ->

@@ -283,8 +283,9 @@ handle_info({'DOWN', _, process, Pid, _}, #{subscribers := Subscribers} = State)
 handle_info(_Other, State) ->
     {noreply, State}.
 
-lost(Node, Error, #{lost := Lost} = State) when is_map_key(Node, Lost) ->
-    State#{lost := Lost#{Node := Error}};
+%% The first reason stays: a later one is only why it could not be attached to again.
+lost(Node, _Error, #{lost := Lost} = State) when is_map_key(Node, Lost) ->
+    State;
 lost(Node, Error, #{lost := Lost} = State) ->
     tell({lost, Node, Error}, State),
     State#{lost := Lost#{Node => Error}}.

@@ -26,14 +26,13 @@
     [dyno_recording_table:table()].
 tables(Total, Rows, Alarms) ->
     Servers = dyno_servers_total:servers(Total),
-    DurationNs = dyno_servers_total:duration_ns(Total),
     Set = [dyno_finding:new(alarm, none, #{severity => warning, text => T}) || T <- Alarms],
     [dyno_finding:table(undefined, dyno_finding:in_order(Set)) || Set =/= []] ++
         [
             dyno_finding:table(
-                Name, dyno_finding:in_order(of_node(OfNode, Of, ItsRows, DurationNs))
+                Name, dyno_finding:in_order(of_node(OfNode, Of, ItsRows, Ns))
             )
-         || #{node := Node} = OfNode <- dyno_servers_total:nodes(Total),
+         || #{node := Node, duration_ns := Ns} = OfNode <- dyno_servers_total:nodes(Total),
             Name <- [atom_to_binary(Node)],
             Of <- [[S || #{labels := #{node := In}} = S <- Servers, In =:= Name]],
             ItsRows <- [[Row || #{node := In} = Row <- Rows, In =:= Name]]

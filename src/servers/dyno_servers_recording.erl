@@ -30,14 +30,14 @@ run(Total, #{group := Group} = Options) ->
     DurationNs = dyno_servers_total:duration_ns(Total),
     Sums = named(Group, dyno_servers_window:group(Group, Servers)),
     %% Of hardly busy servers, those with callbacks come first.
-    Rows = dyno_servers_row:ranked(busy, [row(Sum, DurationNs) || Sum <- Sums]),
+    Rows = dyno_servers_row:ranked(busy, [row(Sum, Total) || Sum <- Sums]),
     Stages = dyno_servers_pipeline:stages(Servers, max(1, DurationNs)),
     #{
         metrics => metrics(Total, Servers),
         series => lists:append([series(Of) || Of <- dyno_servers_total:points(Total)]),
         histograms => histograms(Rows),
         tables => lists:append([
-            tables(Rows, by_module(Group, Servers, DurationNs), DurationNs),
+            tables(Rows, by_module(Group, Servers, Total), Total),
             made([
                 {stages_spec(), [stage_row(Stage) || Stage <- Stages]},
                 {flows_spec(), dyno_servers_pipeline:flows(Stages)}
@@ -45,37 +45,52 @@ run(Total, #{group := Group} = Options) ->
             drawing(dyno_servers_pipeline:draw(Stages)),
             dyno_servers_findings:tables(
                 Total,
-                [row(Sum, DurationNs) || Sum <- named(process, Servers)],
+                [row(Sum, Total) || Sum <- named(process, Servers)],
                 maps:get(alarms, Options, [])
             )
         ]),
         warnings => warnings(Total, Options)
     }.
 
-row(Sum, DurationNs) -> (dyno_servers_row:row(Sum, DurationNs))#{sum => Sum}.
+row(Sum, Total) ->
+    (dyno_servers_row:row(Sum, dyno_servers_total:duration_ns(Sum, Total)))#{sum => Sum}.
 
-%% Adds identifiers to names that several processes have.
+%% Adds identifiers and nodes to names that several processes have.
 named(process, Sums) ->
     Names = maps:groups_from_list(fun(#{labels := #{name := Name}}) -> Name end, Sums),
     [
-        case {map_get(Name, Names), Labels} of
-            {[_], _} -> Sum;
-            {_, #{pid := Pid}} -> Sum#{labels := Labels#{name := <<Name/binary, " ", Pid/binary>>}};
-            {_, _} -> Sum#{labels := Labels#{name := <<Name/binary, " (ended)">>}}
-        end
-     || #{labels := #{name := Name} = Labels} = Sum <- Sums
+        Sum#{labels := Labels#{name := iolist_to_binary([Name | distinct(Labels, Same)])}}
+     || #{labels := #{name := Name} = Labels} = Sum <- Sums,
+        Same <- [[Of || #{labels := Of} <- map_get(Name, Names)]]
     ];
 named(Group, Sums) ->
     [Sum#{labels := Labels#{name => map_get(Group, Labels)}} || #{labels := Labels} = Sum <- Sums].
 
-by_module(process, Servers, DurationNs) ->
+%% A process that has a name alone in its node needs no identifier.
+distinct(_Labels, [_]) ->
+    "";
+distinct(#{node := Node} = Labels, Same) ->
+    case {[Of || #{node := In} = Of <- Same, In =:= Node], Labels} of
+        {[_], _} -> [" of ", Node];
+        {Here, #{pid := Pid}} -> [" ", Pid | [[" of ", Node] || length(Here) < length(Same)]];
+        {_, _} -> " (ended)"
+    end;
+distinct(_Labels, _Same) ->
+    " (ended)".
+
+by_module(process, Servers, Total) ->
     Sums = named(module, dyno_servers_window:group(module, Servers)),
-    [row(Sum, DurationNs) || #{processes := N} = Sum <- Sums, N > 1];
-by_module(_Group, _Servers, _DurationNs) ->
+    [row(Sum, Total) || #{processes := N} = Sum <- Sums, N > 1];
+by_module(_Group, _Servers, _Total) ->
     [].
 
-tables(Rows, ByModule, DurationNs) ->
-    Of = fun(Function) -> lists:append([Function(Sum, DurationNs) || #{sum := Sum} <- Rows]) end,
+tables(Rows, ByModule, Total) ->
+    Of = fun(Function) ->
+        lists:append([
+            Function(Sum, dyno_servers_total:duration_ns(Sum, Total))
+         || #{sum := Sum} <- Rows
+        ])
+    end,
     made([
         {servers_spec(), Rows},
         {modules_spec(), ByModule},

@@ -7,7 +7,7 @@
 %% Bounded: many ended processes are summed by name, and points are thinned by half when too many.
 %% Pure.
 
--export([new/0, add/2, servers/1, nodes/1, duration_ns/1, points/1, windows/1]).
+-export([new/0, add/2, servers/1, nodes/1, duration_ns/1, duration_ns/2, points/1, windows/1]).
 -export_type([t/0, points/0]).
 
 -type key() ::
@@ -194,6 +194,15 @@ nodes(#{nodes := Nodes}) -> maps:values(Nodes).
 
 -spec duration_ns(t()) -> non_neg_integer().
 duration_ns(#{duration_ns := DurationNs}) -> DurationNs.
+
+-doc "The time in which a sum's node was observed: it may have been lost; of several nodes, all.".
+-spec duration_ns(dyno_servers_window:sum(), t()) -> non_neg_integer().
+duration_ns(#{labels := Labels}, #{nodes := Nodes, duration_ns := All}) ->
+    In = maps:get(node, Labels, none),
+    lists:max(
+        [0 | [Ns || Node := #{duration_ns := Ns} <- Nodes, atom_to_binary(Node) =:= In]] ++
+            [All || In =:= none]
+    ).
 
 -spec windows(t()) -> non_neg_integer().
 windows(#{windows := Windows}) -> Windows.

@@ -34,6 +34,8 @@
     %% lost nodes.
     peeked := #{node() => dyno_targets:results()},
     peeked_ms := integer(),
+    %% The time of each node's latest sample in the run: a silent node is noticed later.
+    seen := #{node() => integer()},
     left := [dyno_targets:results()],
     custom := dyno_test_custom:t(),
     result := dyno_test_result:t(),
@@ -117,6 +119,7 @@ new(#{targets := Targets, now_ms := NowMs} = About) ->
         all => Targets,
         peeked => #{},
         peeked_ms => NowMs,
+        seen => #{},
         left => [],
         run_info => none,
         started_ms => undefined,
@@ -131,8 +134,8 @@ event({sample, Sampler, TimeMs, Values, CostUs}, _NowMs, #{phase := Phase} = Run
     Phase =/= warm_up
 ->
     of_target(sampler, Sampler, Run, fun(#{node := Node, shift_ms := ShiftMs}) ->
-        Sample = {Node, TimeMs + ShiftMs, Values, CostUs},
-        {told({sample, Sample}, Run), [{tell, {sample, Node, Values}}]}
+        #{seen := Seen} = Told = told({sample, {Node, TimeMs + ShiftMs, Values, CostUs}}, Run),
+        {Told#{seen := Seen#{Node => TimeMs + ShiftMs}}, [{tell, {sample, Node, Values}}]}
     end);
 event({sample, _, _, _, _}, _NowMs, Run) ->
     %% The run's time has not begun.
@@ -234,13 +237,16 @@ judge(#{module := Module, custom := Custom, result := Result}) ->
 %% With other targets the run continues: only the suite knows the load's needs.
 down(#{node := Node} = Target, noconnection, NowMs, #{present := [_, _ | _]} = Run) ->
     InRunMs =
-        case in_run_ms(NowMs, Run) of
-            undefined -> 0;
-            Ms -> Ms
+        case {in_run_ms(NowMs, Run), Run} of
+            {undefined, _} -> 0;
+            {_, #{seen := #{Node := Ms}}} -> max(0, Ms);
+            {Ms, _} -> Ms
         end,
-    Text = io_lib:format("node ~ts left after ~ts; its results are those until then", [
-        Node, dyno_unit:format(InRunMs, ~"ms")
-    ]),
+    Text = io_lib:format(
+        "node ~ts left: it was last seen after ~ts; its results are those until then", [
+            Node, dyno_unit:format(InRunMs, ~"ms")
+        ]
+    ),
     {warned(~"node_left", Text, left(Node, InRunMs, Run)), [{detach, Target}]};
 down(#{node := Node}, noconnection, NowMs, Run) ->
     After =

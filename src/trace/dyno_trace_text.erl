@@ -253,7 +253,8 @@ ending(#{event := stopped, reason := #{limit := Limit} = Reason} = Stopped) ->
 observed(#{limit := Limit}, #{observed_ms := ObservedMs, asked_ms := AskedMs} = Stopped) when
     Limit =/= count, Limit =/= for_ms
 ->
-    Shown = [[" ", integer_to_list(N), " shown in"] || #{count := N} <- [Stopped]],
+    %% Of durations no single calls are shown.
+    Shown = [[" ", integer_to_list(N), " shown in"] || #{count := N} <- [Stopped], N > 0],
     [";", Shown, " the first ", time(min(ObservedMs, AskedMs)), " of ", time(AskedMs), " (--for)"];
 observed(_Reason, _Stopped) ->
     "".

@@ -42,6 +42,7 @@ groups() ->
             more_findings_than_are_told,
             more_alarms_than_are_told,
             short_lives_are_shares_of_the_whole,
+            a_lost_node_has_rates_of_its_own_time,
             warnings_come_before_notes,
             a_recording_is_valid_and_shown,
             no_more_are_missed_than_there_were,
@@ -692,6 +693,28 @@ no_more_are_missed_than_there_were(_Config) ->
     ),
     [Text] = [T || {~"missed", T} <- Warnings],
     ?assertMatch({_, _}, binary:match(Text, ~": 300 of 300 callbacks"), Text).
+
+%% Of two nodes one is lost after the first of four windows.
+a_lost_node_has_rates_of_its_own_time(_Config) ->
+    Server = server(~"lo", lo, [callback(~"handle_call", [100_000_000])]),
+    Of = fun(Node, N) -> (window(N * ?SECOND, [Server]))#{node := Node} end,
+    Windows = [[Of('a@h', 0), Of('b@h', 0)] | [[Of('b@h', N)] || N <- [1, 2, 3]]],
+    Total = lists:foldl(
+        fun(Sent, Acc) -> dyno_servers_total:add(dyno_servers_window:new(Sent), Acc) end,
+        dyno_servers_total:new(),
+        Windows
+    ),
+    #{tables := Tables} = dyno_servers_recording:run(Total, #{
+        group => process, lost => #{}, dropped => 0, sinks => []
+    }),
+    [#{columns := Columns, rows := Rows}] = [T || #{name := ~"servers"} = T <- Tables],
+    Cell = fun(Name, Row) ->
+        hd([C || {#{name := Of1}, C} <- lists:zip(Columns, Row), Of1 =:= Name])
+    end,
+    ?assertEqual(
+        [{~"lo of a@h", 1.0, 0.1}, {~"lo of b@h", 1.0, 0.1}],
+        lists:sort([{Cell(~"server", R), Cell(~"rate", R), Cell(~"busy", R)} || R <- Rows])
+    ).
 
 a_recording_is_valid_and_shown(_Config) ->
     Blocked = (server(~"blocked", blocker, [callback(~"handle_call", [800_000_000])]))#{

@@ -246,6 +246,13 @@ one_of_several_targets_leaves(_Config) ->
     ?assertEqual({stop, complete}, lists:last(Last)),
     Recorded = recorded(complete, Ended),
     ?assertMatch([#{name := a@h}, #{name := b@h, left_ms := 2300}], map_get(nodes, Recorded)),
+    %% A silent node is noticed late: it counts until its last sample.
+    {Seen, _} = event({sample, {sampler, b@h}, 1400, #{}, 1}, 1700, Run),
+    {Late, _} = event({down, {monitor, b@h}, noconnection}, 9500, Seen),
+    ?assertMatch(
+        [#{text := {text, <<"node b@h left: it was last seen after 1.4 s;", _/binary>>}}],
+        map_get(warnings, recorded(partial, Late))
+    ),
     %% Then a@h is the only one: with it the run ends.
     {_, Down} = event({down, {monitor, a@h}, noconnection}, 2600, Left),
     ?assertMatch({stop, {failed, ~"target_down", _}}, lists:last(Down)).

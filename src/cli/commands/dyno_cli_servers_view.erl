@@ -192,6 +192,7 @@ columns(Group) ->
                 ~""
         end},
         {~"pid", left, optional, fun(Row) -> maps:get(pid, Row, ~"") end},
+        {~"node", left, optional, fun(Row) -> maps:get(node, Row, ~"") end},
         Number(~"words", words_mean, ~"words", optional)
     ].
 
@@ -204,10 +205,11 @@ number(Value, Unit) -> dyno_unit:format(Value, Unit).
 
 -doc "A line for each of the busiest servers of a window: name and then values, for programs.".
 -spec lines(dyno_servers_window:window(), view()) -> [binary()].
-lines(#{start_ns := Ns} = Window, View) ->
+lines(#{start_ns := Ns, nodes := Nodes} = Window, View) ->
     [
-        dyno_recording_part:text("~ts ~ts~ts", [clock(Ns), name(Row), values(Row)])
-     || Row <- lists:sublist(rows(View#{window := Window}), ?LINES)
+        dyno_recording_part:text("~ts ~ts~ts~ts", [clock(Ns), name(Row), values(Row), In])
+     || Row <- lists:sublist(rows(View#{window := Window}), ?LINES),
+        In <- [[[" node=", Node] || length(Nodes) > 1, #{node := Node} <- [Row]]]
     ].
 
 clock(Ns) ->

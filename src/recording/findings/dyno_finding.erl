@@ -205,8 +205,9 @@ check(Name) ->
 severity(~"critical") -> critical;
 severity(~"warning") -> warning;
 severity(~"note") -> note;
-%% The severity of warnings without one: nothing was measured; remains in a node are no doubt.
-severity(not_called) -> warning;
+%% The severity of warnings without one: nothing was measured, or a node was lost; remains in a node
+%% are no doubt.
+severity(Lacks) when Lacks =:= not_called; Lacks =:= node_left; Lacks =:= node_lost -> warning;
 severity(modules_left) -> note;
 severity(_) -> doubt.
 

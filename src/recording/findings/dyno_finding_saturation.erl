@@ -47,6 +47,7 @@ but is the first place to look.
 -define(LONG_WAIT_NS, 1_000_000).
 -define(REAL_SHARE, 0.05).
 -define(MIN_CALLS, 30).
+-define(FEW_FAILED, 0.05).
 %% Less memory does not matter.
 -define(REAL_BYTES, 10_000_000).
 -define(MOST_SIZES, 6).
@@ -487,12 +488,14 @@ times_per_call(Rows) ->
         is_sure(~"time_per_call", Row)
     ].
 
+%% An operation that failed may not have come to the function.
 times_per_operation(Rows, Run) ->
     [
         Time / Operations
      || #{~"own_time" := Time} = Row <- Rows,
         is_number(Time),
         is_sure(~"own_time", Row),
+        lists:all(fun(Failed) -> Failed < ?FEW_FAILED end, values(~"errors.rate", Run)),
         Operations <- values(~"operations.count", Run),
         Operations > 0
     ].

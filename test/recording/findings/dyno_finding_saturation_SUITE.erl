@@ -101,7 +101,10 @@ a_function(_Config) ->
         >>,
         Text
     ),
-    ?assertEqual(~"100 ns at 1, 200 ns at 2, 400 ns at 4.", Evidence).
+    ?assertEqual(~"100 ns at 1, 200 ns at 2, 400 ns at 4.", Evidence),
+    %% Operations that failed may not have called it.
+    Failing = fun(S) -> (NotCounted(S))#{failed => 0.4} end,
+    ?assertEqual([], saturations(Failing)).
 
 open_load(_Config) ->
     ?assertMatch(
@@ -349,6 +352,7 @@ run(Size, Repetition, Given) ->
                 metric(~"workers.max", maps:get(workers, Values, Size), ~"count"),
                 metric(~"latency.p50", Value(p50), ~"ns")
             ] ++
+            [metric(~"errors.rate", Failed, ~"ratio") || #{failed := Failed} <- [Values]] ++
             [metric(~"load.offered", Offered, ~"1/s") || #{offered := Offered} <- [Values]] ++
             [metric(~"latency.p99", P99, ~"ns") || #{p99 := P99} <- [Values]],
         series => [
