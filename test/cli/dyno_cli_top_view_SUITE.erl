@@ -19,6 +19,7 @@ all() ->
         filters,
         freezes,
         selects_and_opens,
+        keys_that_end,
         shows_the_worst_findings,
         lost_nodes,
         several_nodes,
@@ -174,6 +175,10 @@ filters(_Config) ->
     has(~"only or", Set),
     {draw, Left} = keys([$/, $x, escape], Set),
     ?assertMatch(#{filter := ~"or"}, dyno_cli_top_view:ask(Left)),
+    {draw, #{typing := ~"y"}} = keys([$/, $x, 21, $y], Set),
+    %% A long one leaves room for the rest of the line.
+    {ask, Long} = keys([$/ | lists:duplicate(70, $o)] ++ [enter], view([row(~"orders", 1, 1)])),
+    ?assertMatch({_, _}, binary:match(lists:last(lines(Long, 80, 24)), ~"1 processes; cost")),
     {ask, Nothing} = keys([$/, $z, enter], view([])),
     has(~"nothing has \"z\"", Nothing).
 
@@ -192,6 +197,7 @@ selects_and_opens(_Config) ->
     %% The selected row is in sight.
     ?assertMatch([_], [L || <<"> server41 ", _/binary>> = L <- lines(View, 80, 24)]),
     Detail = #{
+        at_ms => 1_700_000_000_000,
         answered => true,
         ended => false,
         name => ~"server41",
@@ -223,7 +229,27 @@ selects_and_opens(_Config) ->
     ),
     {draw, _} = keys([$S], View),
     {draw, Closed} = keys([escape], dyno_cli_top_view:with_detail(Detail, View)),
-    lacks(~"shop.erl:12", Closed).
+    lacks(~"shop.erl:12", Closed),
+    %% Enter reads the open process again, whatever the selected row is by now.
+    {detail, _} = keys([enter], dyno_cli_top_view:with_detail(Detail, View)),
+    %% A deep stack says how much of it is not shown.
+    Stack = [<<"shop:deep/", (integer_to_binary(N))/binary>> || N <- lists:seq(1, 30)],
+    Deep = dyno_cli_top_view:with_detail(Detail#{stack := Stack}, View),
+    Shown = fun(V) -> iolist_to_binary(lists:join($\n, lines(V, 80, 24))) end,
+    ?assertMatch({_, _}, binary:match(Shown(Deep), ~" more lines")),
+    {draw, Last} = keys(lists:duplicate(9, page_down), Deep),
+    ?assertMatch({_, _}, binary:match(Shown(Last), ~"shop:deep/30")),
+    ?assertEqual(nomatch, binary:match(Shown(Last), ~" more lines")),
+    ?assertEqual(24, length(lines(Last, 80, 24))).
+
+%% Ctrl-C ends it also while a filter is typed; a key in the help does nothing behind it.
+keys_that_end(_Config) ->
+    View = view([row(~"orders", 1, 1)]),
+    {quit, _} = keys([$/, $a, 3], View),
+    {draw, #{typing := ~"q"}} = keys([$/, $q], View),
+    {draw, Closed} = keys([$h, enter], View),
+    ?assertEqual(View, Closed),
+    {quit, _} = keys([$h, $q], View).
 
 shows_the_worst_findings(_Config) ->
     View = view([row(~"orders", 1, 1)]),
@@ -240,7 +266,11 @@ shows_the_worst_findings(_Config) ->
     has(~"critical    fault 1", Found),
     has(~"fault 3", Found),
     lacks(~"fault 4", Found),
-    ?assertEqual(24, length(lines(Found, 80, 24))).
+    ?assertEqual(24, length(lines(Found, 80, 24))),
+    %% One that is cut off says so.
+    Long = (Finding(1))#{text := iolist_to_binary(lists:duplicate(40, "long words "))},
+    Cut = dyno_cli_top_view:with_findings(a@b, {[Long], 0.0}, View),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(lines(Cut, 80, 24)), ~"long words ...")).
 
 lost_nodes(_Config) ->
     Lost = dyno_cli_top_view:with_reading(a@b, {lost, "a@b is not running"}, view([])),

@@ -55,19 +55,30 @@ lines(#{node := Node, readings := Readings, detail := Detail} = View, Layout, Ro
     Body =
         case Readings of
             #{Node := #{} = Reading} ->
-                Head = head(Reading, View, Layout) ++ findings(View, Layout),
+                Head = head(Reading, View, Layout),
+                Found = findings(View, Layout),
                 Room = max(0, Rows - length(Head) - 1),
-                Head ++
-                    case Detail of
-                        none -> table(Reading, View, Layout, Room);
-                        _ -> detail(Detail)
-                    end;
+                case Detail of
+                    none -> Head ++ Found ++ table(Reading, View, Layout, Room - length(Found));
+                    #{from := From} -> Head ++ scrolled(From, Room, detail(Detail))
+                end;
             #{Node := {lost, Why}} ->
                 [[atom_to_binary(Node), ": ", Why]];
             #{} ->
                 [[atom_to_binary(Node), ": the first reading comes"]]
         end,
-    cut(filled(Body, Rows - 1), Layout, Rows - 1) ++ cut([foot(View)], Layout, 1).
+    cut(filled(Body, Rows - 1), Layout, Rows - 1) ++ cut([foot(View, Layout)], Layout, 1).
+
+%% The lines that fit; the last one says how many do not.
+scrolled(From, Room, Lines) ->
+    First = min(From, max(0, length(Lines) - Room)),
+    case length(Lines) - First - Room of
+        More when More > 0, Room > 1 ->
+            lists:sublist(Lines, First + 1, Room - 1) ++
+                [io_lib:format("~b more lines: down, Page Down", [More + 1])];
+        _ ->
+            lists:nthtail(First, Lines)
+    end.
 
 filled(Lines, Rows) -> Lines ++ lists:duplicate(max(0, Rows - length(Lines)), ~"").
 
@@ -173,7 +184,13 @@ findings(#{node := Node, findings := Findings}, #{width := Width}) ->
     end.
 
 told(Severity, Text, Width) ->
-    Lines = lists:sublist(dyno_report_text:wrap(Text, Width - 12), 2),
+    Lines =
+        case dyno_report_text:wrap(Text, Width - 12) of
+            [First, Second, _ | _] ->
+                [First, dyno_report_text:shorten(<<Second/binary, " ...">>, Width - 12, ascii)];
+            Few ->
+                Few
+        end,
     Titles = [atom_to_binary(Severity), ~""],
     [
         [string:pad(Title, 10), "  ", Line]
@@ -337,17 +354,23 @@ views(#{shown := Shown}, #{width := Width, colour := Colour}) ->
     ],
     {drawn, Targets, lists:join("  ", Painted)}.
 
-foot(#{typing := Typed}) when Typed =/= none ->
-    ["filter: ", Typed, "_   Enter sets it, Esc leaves it"];
-foot(#{filter := Filter, frozen := Frozen, input := Input} = View) ->
-    [
-        ["FROZEN (f)  " || Frozen],
-        [["only ", Filter, "  "] || Filter =/= ~""],
+foot(#{typing := Typed}, _Layout) when Typed =/= none ->
+    ["filter: ", Typed, "_   Enter sets it, Ctrl-U erases it, Esc keeps the old one"];
+foot(#{filter := Filter, frozen := Frozen, input := Input} = View, Layout) ->
+    #{width := Width, charset := Charset} = Layout,
+    Rest = [
         cost(View),
         case Input of
             lines -> "  h Enter: help  q Enter: quit";
             raw -> "  h help  q quit"
         end
+    ],
+    Froze = ["FROZEN (f)  " || Frozen],
+    Room = max(8, Width - dyno_report_text:width([Froze, Rest]) - 7),
+    [
+        Froze,
+        [["only ", dyno_report_text:shorten(Filter, Room, Charset), "  "] || Filter =/= ~""],
+        Rest
     ].
 
 cost(#{node := Node, readings := Readings, looks := Looks}) ->
@@ -357,8 +380,8 @@ cost(#{node := Node, readings := Readings, looks := Looks}) ->
             [
                 number(Processes),
                 " processes",
-                [[", ", number(Count), $\s, title(Of)] || Of =/= processes],
-                [[", ", value(Share, ~"ratio"), " read"] || Share < 1],
+                [[", ", number(Count), $\s, title(Of)] || Of =/= processes, Count > 1],
+                [[", ", value(Share, ~"ratio"), " read"] || Share < 1, Count > 0],
                 ["; cost ", value(dyno_top:cost(Reading, maps:get(Node, Looks, 0.0)), ~"ratio")],
                 " of a scheduler"
             ];
@@ -379,10 +402,12 @@ help(Input) ->
         ~"             queue, growth, memory",
         ~"g            one row for all processes started with the same function, for all",
         ~"             tables of a name, or for all ports of a kind",
-        ~"/            only items with a text in their name; app:ssl: processes of ssl",
+        ~"/            only items with a text in their name; app:ssl: processes of ssl;",
+        ~"             an empty text: all items",
         ~"up, down     select a row; Enter opens it: a process, the owner of a table or",
         ~"             port, the processes of a group or application",
-        ~"S            asks the open process for its state; Esc closes it",
+        ~"S            asks the open process for its state; Enter reads it again, the",
+        ~"             arrows scroll, Esc closes it",
         ~"f            freezes the screen, and goes on",
         ~"n            the next node",
         ~"q            quits",
@@ -394,7 +419,7 @@ help(Input) ->
         [
             ~"Click on a view, on a column's title, on a row; click again to open the row."
          || Input =:= raw
-        ].
+        ] ++ [~"Any key closes this."].
 
 %% A process
 
@@ -406,7 +431,7 @@ detail(#{answered := false}) ->
     ];
 detail(#{ended := true}) ->
     [~"", ~"The process has ended. Esc closes this."];
-detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
+detail(#{name := Name, group := Group, stack := Stack, at_ms := AtMs} = Detail) ->
     #{
         status := Status,
         message_queue_len := Queue,
@@ -431,7 +456,10 @@ detail(#{name := Name, group := Group, stack := Stack} = Detail) ->
         dictionary(Dictionary),
         ~""
     ] ++ state(maps:get(state, Detail, none)) ++
-        [~"Stack, the innermost first (Esc closes)" | [["  ", Frame] || Frame <- Stack]].
+        [
+            ["Stack at ", clock(AtMs), ", the innermost first (Enter reads again, Esc closes)"]
+            | [["  ", Frame] || Frame <- Stack]
+        ].
 
 state(none) -> [~"state: S asks the process for it (sys:get_state/2)"];
 state({error, Why}) -> [["state: ", Why]];

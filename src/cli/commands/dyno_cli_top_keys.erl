@@ -22,16 +22,26 @@ Applies a key; `detail` asks for `dyno_cli_top_view:selected/1`, `state` for the
 process, `ask` for another reading at once.
 """.
 -spec with_key(key(), dyno_cli_top_view:view()) -> {effect(), dyno_cli_top_view:view()}.
+with_key(3, View) ->
+    {quit, View};
 with_key(Key, #{typing := Typed} = View) when Typed =/= none ->
     typed(Key, Typed, View);
-with_key(Key, View) when Key =:= $q; Key =:= 3 ->
+with_key($q, View) ->
     {quit, View};
 with_key(escape, View) ->
     {draw, View#{detail := none, helping := false}};
 with_key($S, #{detail := #{stack := _}} = View) ->
     {state, View};
-with_key(Key, #{helping := Helping} = View) when Key =:= $h; Key =:= $? ->
-    {draw, View#{helping := not Helping}};
+with_key(Key, #{helping := true} = View) when Key < $1; Key > $9 ->
+    {draw, View#{helping := false}};
+with_key(Key, View) when Key =:= $h; Key =:= $? ->
+    {draw, View#{helping := true}};
+with_key(enter, #{detail := #{}} = View) ->
+    {detail, View};
+with_key(Key, #{detail := #{from := From} = Detail} = View) when
+    Key =:= up; Key =:= down; Key =:= page_up; Key =:= page_down
+->
+    {draw, View#{detail := Detail#{from := max(0, From + moves(Key))}}};
 with_key(Key, #{frozen := Frozen} = View) when Key =:= $f; Key =:= $\s ->
     {draw, View#{frozen := not Frozen}};
 with_key($g, #{grouped := Grouped, shown := Shown} = View) ->
@@ -44,14 +54,10 @@ with_key($/, #{filter := Filter} = View) ->
 with_key($n, #{nodes := Nodes, node := Node} = View) ->
     [_ | After] = lists:dropwhile(fun(N) -> N =/= Node end, Nodes ++ [hd(Nodes)]),
     {draw, View#{node := hd(After ++ Nodes), row := 0, detail := none}};
-with_key(up, View) ->
-    {draw, moved(-1, View)};
-with_key(down, View) ->
-    {draw, moved(1, View)};
-with_key(page_up, View) ->
-    {draw, moved(-?PAGE, View)};
-with_key(page_down, View) ->
-    {draw, moved(?PAGE, View)};
+with_key(Key, #{row := Row} = View) when
+    Key =:= up; Key =:= down; Key =:= page_up; Key =:= page_down
+->
+    {draw, View#{row := max(0, min(dyno_cli_top_view:most_rows() - 1, Row + moves(Key)))}};
 with_key(Key, #{shown := Shown} = View) when Key =:= tab; Key =:= back_tab ->
     Views = [V || {_, V, _, _} <- dyno_cli_top_columns:views()],
     Order =
@@ -78,8 +84,10 @@ with_key(Key, #{shown := Shown, grouped := Grouped} = View) ->
         [] -> {draw, View}
     end.
 
-moved(By, #{row := Row} = View) ->
-    View#{row := max(0, min(dyno_cli_top_view:most_rows() - 1, Row + By))}.
+moves(up) -> -1;
+moves(down) -> 1;
+moves(page_up) -> -?PAGE;
+moves(page_down) -> ?PAGE.
 
 sorted(Sort, #{shown := Shown, sorts := Sorts} = View) ->
     {ask, View#{sorts := Sorts#{Shown => Sort}, row := 0}}.
@@ -119,6 +127,8 @@ typed(enter, Typed, View) ->
     {ask, View#{filter := Typed, typing := none, row := 0}};
 typed(escape, _Typed, View) ->
     {draw, View#{typing := none}};
+typed(21, _Typed, View) ->
+    {draw, View#{typing := ~""}};
 typed(backspace, ~"", View) ->
     {draw, View};
 typed(backspace, Typed, View) ->

@@ -146,11 +146,20 @@ key(Key, {Before, #{view := View} = State}) ->
         {Do, Next} -> {Do, State#{view := Next}}
     end.
 
-detailed(#{view := View, looking := Looking} = State) ->
+%% An open process is read again.
+detailed(#{view := #{detail := Open} = View, looking := Looking} = State) ->
+    Process =
+        case Open of
+            #{is := Is} -> Is;
+            none -> dyno_cli_top_view:selected(View)
+        end,
     Detail =
-        case dyno_cli_top_view:selected(View) of
-            {Node, Pid} -> (dyno_top:detail(Node, Pid, Looking))#{is => {Node, Pid}};
-            none -> none
+        case Process of
+            {Node, Pid} ->
+                Read = dyno_top:detail(Node, Pid, Looking),
+                Read#{is => Process, at_ms => os:system_time(millisecond)};
+            none ->
+                none
         end,
     State#{view := dyno_cli_top_view:with_detail(Detail, View)}.
 

@@ -136,7 +136,8 @@ row(#{node := Node, row := Row, readings := Readings, shown := Shown, grouped :=
 
 -doc "Shows a process instead of the table, or the table again.".
 -spec with_detail(#{atom() => term()} | none, view()) -> view().
-with_detail(Detail, View) -> View#{detail := Detail}.
+with_detail(none, View) -> View#{detail := none};
+with_detail(Detail, View) -> View#{detail := maps:merge(#{from => 0}, Detail)}.
 
 %% For programs
 
