@@ -185,7 +185,7 @@ held(Looks) ->
         [
             dyno_finding:new(held, held_share, #{
                 subject => ~"memory",
-                severity => warning,
+                severity => Severity,
                 value => Rss / max(1, Total),
                 weight => 55,
                 text => text("the node holds ~ts of the machine's memory and uses ~ts", [
@@ -195,7 +195,7 @@ held(Looks) ->
                 advice => Advice,
                 look_closer => ~"dyno record NODE"
             })
-         || is_held(Now), is_held(Before), {Evidence, Advice} <- Cause
+         || is_held(Now), is_held(Before), {Severity, Evidence, Advice} <- Cause
         ]
     end).
 
@@ -219,29 +219,37 @@ holds(Bytes, Rss, IsSteady, Looks) ->
     AllHeld = lists:sum([Held || {_, _, Held, _} <- All]),
     case lists:sum([Free || {Free, _, _, _} <- All]) > Bytes / 2 of
         true ->
-            {_, Name, Held, Used} = lists:max(All),
-            Evidence = text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
-                Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
-            ]),
-            [
-                {Evidence, <<
-                    "It is left of a peak: the pieces got from the system (carriers) are kept by "
-                    "the few blocks still in each. Now: it is used again at the next peak; only if "
-                    "the machine needs it, restart the node. Later: lower the peak (fewer "
-                    "processes at once), or try +MHas aoffcbf and +MHacul de."
-                >>}
-            ];
+            [kept(lists:max(All))];
         false ->
             [
-                {
+                {warning,
                     text("The runtime's allocators hold ~ts: native code has the rest.", [
                         show(AllHeld, ~"B")
                     ]),
-                    ~"See which NIF, driver or library allocates memory of its own (malloc)."
-                }
+                    ~"See which NIF, driver or library allocates memory of its own (malloc)."}
              || IsSteady, Rss - AllHeld > Bytes / 2
             ]
     end.
+
+%% The cache is of use while large heaps are made again and again.
+kept({_, ~"segment_cache", Held, _}) ->
+    {note,
+        text("~ts of it were heaps: the runtime keeps freed segments to use them again.", [
+            show(Held, ~"B")
+        ]), <<
+            "Nothing, if the machine has memory enough. Later: smaller heaps, or +MMmcs 0, which "
+            "gives segments back at once."
+        >>};
+kept({_, Name, Held, Used}) ->
+    {warning,
+        text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
+            Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
+        ]), <<
+            "It is left of a peak: the pieces got from the system (carriers) are kept by the few "
+            "blocks still in each. Now: it is used again at the next peak; only if the machine "
+            "needs it, restart the node. Later: lower the peak (fewer processes at once), or try "
+            "+MHas aoffcbf and +MHacul de."
+        >>}.
 
 heaps(Looks) ->
     Limit = value(heap_bytes),

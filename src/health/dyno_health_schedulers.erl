@@ -229,22 +229,23 @@ long_schedules(Looks) ->
 %% Native functions count few reductions. With many reductions it is Erlang code or a BIF, which may
 %% be late only because other programs have the processor.
 long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
-    Worked = lists:sum([
+    Counted = [
         R
      || L <- tl(Looks), #{Group := #{~"reductions" := R}} <- [dyno_health_look:groups(L)]
-    ]),
-    Native = Worked < ?NATIVE_REDUCTIONS * N,
+    ],
+    Worked = lists:sum(Counted),
+    %% In a large node not all groups are counted.
+    Native = Counted =/= [] andalso Worked < ?NATIVE_REDUCTIONS * N,
     Delay = delay(Looks),
     IsTaken = Delay =:= unknown orelse Delay > 0.05,
-    {What, Advice} =
-        case Native of
-            true ->
-                {~"a native function that does not yield", native_advice()};
-            false ->
-                {~"a built-in function with much to do", <<
-                    "See which function takes long; give it less at a time (a large term, table or "
-                    "message queue)."
-                >>}
+    {What, Advice, Meanwhile} =
+        case {Native, Counted} of
+            {true, _} ->
+                {~"a native function that does not yield", native_advice(), which_did(Worked)};
+            {false, []} ->
+                {~"a native function, or a built-in one with much to do", give_less(), ~""};
+            {false, _} ->
+                {~"a built-in function with much to do", give_less(), which_did(Worked)}
         end,
     [
         dyno_finding:new(long_schedule, long_schedule, #{
@@ -257,15 +258,20 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
                     Group, show(Ms, ~"ms"), N, What
                 ]
             ),
-            evidence => text(
-                "The runtime reports it, such as of ~ts, which did ~ts reductions meanwhile.",
-                [Name, show(Worked, ~"count")]
-            ),
+            evidence => text("The runtime reports it, such as of ~ts~ts.", [Name, Meanwhile]),
             advice => Advice,
             look_closer => ~"dyno profile NODE"
         })
      || Native orelse not IsTaken
     ].
+
+which_did(Worked) -> text(", which did ~ts reductions meanwhile", [show(Worked, ~"count")]).
+
+give_less() ->
+    <<
+        "See which function takes long; give it less at a time (a large term, table or message "
+        "queue; all links of a process that has many)."
+    >>.
 
 native_advice() ->
     <<

@@ -280,6 +280,7 @@ cases() ->
             }
         }},
         {[long_schedule], warning, ~"up to 151 ms", #{
+            groups => [group(~"shop:spin/1", 2, 0)],
             long => [
                 #{
                     kind => ~"long_schedule",
@@ -288,6 +289,20 @@ cases() ->
                     where => ~"timer:sleep/1",
                     count => 10,
                     most_ms => 151
+                }
+            ]
+        }},
+        %% In a large node its group may not be counted: nothing counted is not no work.
+        {[long_schedule], warning, ~"or a built-in one with much to do", #{
+            machine => #{~"delay_ns" => 0},
+            long => [
+                #{
+                    kind => ~"long_schedule",
+                    process => ~"<0.4.0>",
+                    group => ~"shop:hub/1",
+                    where => ~"",
+                    count => 10,
+                    most_ms => 271
                 }
             ]
         }},
@@ -423,6 +438,14 @@ cases() ->
         }},
         {[mnesia_overload], warning, ~"written faster than it is dumped", #{
             services => #{overloaded => [~"mnesia_dump_log"]}
+        }},
+        %% Freed heaps that the runtime keeps are no memory of native code.
+        {[held], note, ~"holds 600 MB", #{
+            values => #{~"os.vm.rss" => 6.0e8},
+            allocators => [
+                #{name => ~"segment_cache", held_bytes => 480_000_000, used_bytes => 0},
+                #{name => ~"fix_alloc", held_bytes => 200_000, used_bytes => 150_000}
+            ]
         }},
         {[many_timers], warning, ~"2000 more each second", #{
             allocators => fun(N) ->

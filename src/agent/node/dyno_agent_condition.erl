@@ -124,7 +124,24 @@ counts(Reports) ->
     }.
 
 allocators() ->
-    lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
+    segment_cache(erlang:system_info({allocator, erts_mmap})) ++
+        lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
+
+%% Freed segments, such as large heaps, that the runtime keeps to use them again.
+segment_cache([_ | _] = Maps) ->
+    InUse = lists:sum([
+        Bytes
+     || {instance, _, Of} <- erlang:system_info({allocator_sizes, mseg_alloc}),
+        {segments_size, Bytes, _, _} <- Of
+    ]),
+    [
+        #{name => segment_cache, held_bytes => Mapped - InUse, used_bytes => 0}
+     || {default_mmap, Of} <- Maps,
+        {os, [{sizes, [{used, Mapped}]}]} <- Of,
+        Mapped > InUse
+    ];
+segment_cache(_) ->
+    [].
 
 -doc "What an allocator holds and what of it is used, if it holds memory.".
 -spec allocator(atom()) ->

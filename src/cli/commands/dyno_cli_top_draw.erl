@@ -365,7 +365,7 @@ foot(#{filter := Filter, frozen := Frozen, input := Input} = View, Layout) ->
             raw -> "  h help  q quit"
         end
     ],
-    Froze = ["FROZEN (f)  " || Frozen],
+    Froze = ["FROZEN  " || Frozen],
     Room = max(8, Width - dyno_report_text:width([Froze, Rest]) - 7),
     [
         Froze,
