@@ -30,7 +30,8 @@ checks() ->
         },
         #{name => monitors, title => ~"monitors", finding => fun monitors/1},
         #{name => transactions, title => ~"Mnesia's transactions", finding => fun transactions/1},
-        #{name => spawns, title => ~"processes that are started", finding => fun spawns/1}
+        #{name => spawns, title => ~"processes that are started", finding => fun spawns/1},
+        #{name => programs, title => ~"programs that are started", finding => fun programs/1}
     ].
 
 -spec busiest([dyno_health_look:look()]) ->
@@ -411,6 +412,39 @@ spawns(Looks) ->
             look_closer => ~"dyno record NODE"
         })
      || PerS > value(spawns_per_s), timers(Looks) =:= []
+    ].
+
+%% Sockets of the inet driver are ports, too: the newest that are seen must be programs.
+programs(Looks) ->
+    Made = [
+        {1000 * Ports / Ms, Names}
+     || #{~"programs" := #{~"ports" := Ports, ~"names" := Names}, ~"interval_ms" := Ms} <-
+            dyno_health_look:intervals(Looks)
+    ],
+    Rates = [PerS || {PerS, _} <- Made],
+    [
+        dyno_finding:new(programs, programs_per_s, #{
+            subject => Name,
+            severity => warning,
+            value => lists:min(Rates),
+            weight => 98,
+            text => text("~ts programs a second are started, such as ~ts", [
+                show(lists:sum(Rates) / length(Rates), ~"count"), Name
+            ]),
+            evidence => text("More than ~ts a second before each look.", [
+                show(trunc(lists:min(Rates)), ~"count")
+            ]),
+            advice =>
+                <<
+                    "Now: see why it ends at once (its exit status, option exit_status of "
+                    "open_port/2), and stop what starts it. Later: start it again after a pause "
+                    "that grows; keep one running instead of os:cmd/1 for each request."
+                >>,
+            look_closer => ~"dyno trace NODE \"erlang:open_port/2 -> caller\""
+        })
+     || length(Rates) >= 3,
+        lists:min(Rates) > value(programs_per_s),
+        [Name | _] <- [lists:append([Names || {_, Names} <- Made])]
     ].
 
 of_table(Name, Looks) ->

@@ -38,6 +38,35 @@ tables(Looks) ->
         ],
         length(Looks) >= 3,
         PerS > value(rows_per_s)
+    ] ++ [Finding || Name <- Names, Finding <- kept_rows(Name, Looks)].
+
+%% Its memory grows in each look, and its rows do not: they are deleted, and kept.
+kept_rows(Name, Looks) ->
+    [
+        dyno_finding:new(table_grows, kept_bytes_per_s, #{
+            subject => Name,
+            severity => warning,
+            value => PerS,
+            weight => 61,
+            text => text("table ~ts grows by ~ts a second~ts", [
+                Name, show(round(PerS), ~"B"), Why
+            ]),
+            evidence => text("~ts now, and ~ts rows, not more than before.", [
+                show(Last, ~"B"), show(rows(Name, dyno_health_look:last(Looks)), ~"count")
+            ]),
+            advice =>
+                <<
+                    "Now: end that process, or have it call ets:safe_fixtable(Table, false). "
+                    "Later: fix a table for one traversal only; ets:select/3 and foldl do it "
+                    "themselves."
+                >>,
+            look_closer => ~"dyno trace NODE \"ets:safe_fixtable/2 -> caller\""
+        })
+     || [_ | _] = Why <- [fixed(Name, Looks)],
+        {_, Last, PerS, true} <- [dyno_health_look:growth(fun(L) -> bytes(Name, L) end, Looks)],
+        PerS > value(kept_bytes_per_s),
+        {_, _, RowsPerS, _} <- [dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)],
+        RowsPerS =< value(rows_per_s)
     ].
 
 rows(Name, #{~"tables" := Tables}) ->

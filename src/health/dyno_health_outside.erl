@@ -20,7 +20,7 @@ Nodes on another machine or of another user are not visible.
     state := binary(),
     %% The thread's system call; none if running or not visible.
     call := non_neg_integer() | none,
-    %% Of one processor, since the last reading.
+    %% The share of the time in which it had a processor, or was ready and waited for one.
     cpu := float()
 }.
 
@@ -126,11 +126,10 @@ read(Pid) ->
                         name => Name,
                         state => State,
                         call => call(filename:join([Folder, "task", Id, "syscall"])),
-                        cpu => (Ticks - element(3, maps:get(Id, Before, {Name, State, Ticks}))) *
-                            1000 /
-                            ?TICKS_PER_S / ?WINDOW_MS
+                        cpu => (Ns - element(3, maps:get(Id, Before, {Name, State, Ns}))) /
+                            ?WINDOW_MS / 1_000_000
                     }
-                 || Id := {Name, State, Ticks} <- After
+                 || Id := {Name, State, Ns} <- After
                 ],
                 fds => length(folder(filename:join(Folder, "fd"))),
                 fds_limit => fds_limit(content(filename:join(Folder, "limits"))),
@@ -140,7 +139,7 @@ read(Pid) ->
 
 ticks(Folder) ->
     maps:from_list([
-        {Id, {Name, State, binary_to_integer(User) + binary_to_integer(System)}}
+        {Id, {Name, State, wanted_ns(Folder, Id, [User, System])}}
      || Id <- folder(filename:join(Folder, "task")),
         [Head, Tail] <- [
             string:split(content(filename:join([Folder, "task", Id, "stat"])), ~")", trailing)
@@ -148,6 +147,14 @@ ticks(Folder) ->
         [_, Name] <- [string:split(Head, ~"(")],
         [State, _, _, _, _, _, _, _, _, _, _, User, System | _] <- [fields(Tail)]
     ]).
+
+wanted_ns(Folder, Id, Ticks) ->
+    case fields(content(filename:join([Folder, "task", Id, "schedstat"]))) of
+        [Ran, Waited, _] ->
+            binary_to_integer(Ran) + binary_to_integer(Waited);
+        _ ->
+            lists:sum([binary_to_integer(N) || N <- Ticks]) * 1_000_000_000 div ?TICKS_PER_S
+    end.
 
 call(Path) ->
     case string:to_integer(content(Path)) of

@@ -41,7 +41,12 @@ checks() ->
         #{name => hibernation, title => ~"hibernation", finding => fun hibernations/1},
         #{name => table_scans, title => ~"scans of whole tables", finding => fun scans/1},
         #{name => hot_table, title => ~"tables that many write", finding => fun hot_tables/1},
-        #{name => dictionary, title => ~"process dictionaries", finding => fun dictionaries/1}
+        #{name => dictionary, title => ~"process dictionaries", finding => fun dictionaries/1},
+        #{
+            name => children,
+            title => ~"supervisors that list their children",
+            finding => fun listing/1
+        }
     ].
 
 %% Those that were suspects in most looks, with their reductions of all looks.
@@ -437,3 +442,40 @@ dictionaries(Looks) ->
         #{~"last" := true, ~"dictionary" := Keys, ~"heap_bytes" := Bytes} <- [lists:last(Asked)],
         Keys >= value(dictionary)
     ].
+
+%% Starts and restarts wait meanwhile. An idle supervisor stands in its loop.
+listing(Looks) ->
+    [
+        dyno_finding:new(children, none, #{
+            subject => name(Asked),
+            severity => warning,
+            value => Share,
+            weight => 97,
+            text => text("~ts lists its children all the time, for who asks it", [name(Asked)]),
+            evidence => text("~b % of its stack samples are in that.", [round(100 * Share)]),
+            why => ~"It starts and restarts no child meanwhile, and each answer copies the list.",
+            advice =>
+                <<
+                    "Now: find who asks by the command below, and stop it. Later: ask neither "
+                    "supervisor:which_children/1 nor count_children/1 of a large supervisor again "
+                    "and again: keep a counter, a pg group or an ETS table of the children."
+                >>,
+            look_closer => ~"dyno trace NODE \"supervisor:which_children/1 -> caller\""
+        })
+     || {_, [_, _ | _] = Asked} <- dyno_health_look:suspects(Looks),
+        #{~"last" := true, ~"group" := <<"supervisor:", _/binary>>} <- [lists:last(Asked)],
+        Share <- [lists_children(Asked)],
+        Share > 0.5
+    ].
+
+lists_children(Asked) ->
+    All = [{Stack, N} || #{~"stacks" := Of} <- Asked, #{~"stack" := Stack, ~"count" := N} <- Of],
+    lists:sum([N || {Stack, N} <- All, is_listing(Stack)]) /
+        max(1, lists:sum([N || {_, N} <- All])).
+
+is_listing(Stack) ->
+    lists:member(~"supervisor:handle_call/3", Stack) andalso
+        not lists:any(
+            fun(Frame) -> binary:match(Frame, [~"start", ~"terminate", ~"delete"]) =/= nomatch end,
+            Stack
+        ).

@@ -363,9 +363,10 @@ stuck_at(Pid, Asked, Stack, For) ->
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [short(Pid, Name)])
     }).
 
+%% The longest of each group.
 bottlenecks(Looks) ->
-    [
-        bottleneck(Pid, Asked, lists:min(Queues), Stack)
+    Found = [
+        {Group, -lists:min(Queues), bottleneck(Pid, Asked, lists:min(Queues), Stack)}
      || {Pid, Asked} <- dyno_health_look:suspects(Looks),
         length(Asked) >= length(Looks) - 1,
         length(Asked) >= 3,
@@ -381,8 +382,10 @@ bottlenecks(Looks) ->
         name(Asked) =/= ~"code_server",
         not is_registrar(Stack),
         %% Its queue is found.
-        not takes_none(Asked, Stack) orelse queue(Pid, Asked, Looks) =:= []
-    ].
+        not takes_none(Asked, Stack) orelse queue(Pid, Asked, Looks) =:= [],
+        #{~"group" := Group} <- [lists:last(Asked)]
+    ],
+    [Finding || {_, _, Finding} <- lists:ukeysort(1, lists:sort(Found))].
 
 %% It waits in a receive of its own, which takes none of the messages.
 takes_none(_Asked, [<<"sys:suspend_loop", _/binary>> | _]) ->

@@ -44,7 +44,19 @@ a_healthy_node(_Config) ->
      || Changes <- [
             #{},
             #{values => Held},
-            #{suspects => [suspect(#{queue => fun(_) -> 19 end, stack => Registrar})]}
+            #{suspects => [suspect(#{queue => fun(_) -> 19 end, stack => Registrar})]},
+            %% A supervisor that starts children.
+            #{
+                suspects => [
+                    suspect(#{
+                        group => ~"supervisor:sessions_sup/1",
+                        queue => fun(_) -> 2 end,
+                        stack => [~"supervisor:do_start_child/3", ~"supervisor:handle_call/3"]
+                    })
+                ]
+            },
+            %% A server that many connect to: ports are made, and no program runs.
+            #{programs => #{ports => 5000, names => []}}
         ]
     ].
 
@@ -290,6 +302,37 @@ cases() ->
                     count => 10,
                     most_ms => 151
                 }
+            ]
+        }},
+        {[programs], warning, ~"200 programs a second are started, such as /bin/false", #{
+            programs => #{ports => 500, names => [~"/bin/false"]}
+        }},
+        {[children], warning, ~"sessions lists its children all the time", #{
+            suspects => [
+                suspect(#{
+                    name => ~"sessions",
+                    group => ~"supervisor:sessions_sup/1",
+                    queue => fun(_) -> 2 end,
+                    stack => [~"lists:map_1/2", ~"supervisor:handle_call/3", ~"gen_server:loop/5"]
+                })
+            ]
+        }},
+        {[table_grows], warning, ~"whose deleted rows stay while job_scanner keeps it fixed", #{
+            tables => fun(N) ->
+                [
+                    (table(~"jobs", 0))#{
+                        bytes => 1_000_000 * (1 + N), fixed_by => ~"job_scanner"
+                    }
+                ]
+            end
+        }},
+        %% Several busy servers of one kind are one finding.
+        {[bottleneck], warning, ~"is never idle, and 28 messages", #{
+            suspects => [
+                suspect(#{pid => ~"<0.8.0>", name => ~"<0.8.0>", queue => fun(N) -> 20 + N end}),
+                suspect(#{
+                    pid => ~"<0.7.0>", name => ~"<0.7.0>", queue => fun(N) -> 28 + N rem 2 end
+                })
             ]
         }},
         %% In a large node its group may not be counted: nothing counted is not no work.
@@ -733,6 +776,7 @@ look(N, Changes) ->
         places => Of(places, []),
         calls => Of(calls, []),
         spawned => 10,
+        programs => Of(programs, #{ports => 0, names => []}),
         full_links => Of(full_links, []),
         binaries => Of(binaries, #{}),
         transactions => Of(transactions, #{}),

@@ -22,6 +22,9 @@ A helper with a time limit reads `/proc`, because dirty I/O schedulers may be st
 -define(MOST_READ, 5).
 -define(MOST_SUPERVISORS, 100).
 -define(NEWEST, 3).
+-define(MOST_PORTS, 2000).
+-define(FAST_PORTS, 20).
+-define(PORT_TRIES, 10).
 -define(SUPERVISOR_WORDS, 100_000).
 
 -doc "The part of a look from two readings; without an earlier one there are no differences.".
@@ -39,8 +42,9 @@ between(Before, Now) ->
         transactions => difference(transactions, Before, Now),
         code_server => code_server(Before, Now),
         spawned => spawned(Before, Now),
+        programs => programs(Before, Now),
         counts => counts(maps:get(reports, Now)),
-        allocators => allocators(),
+        allocators => maps:get(segments, Now) ++ allocators(),
         tables => maps:get(tables, Now),
         names => replaced(Before, Now),
         children => children(Before, Now),
@@ -66,6 +70,8 @@ read(Threads) ->
         machine := maps:merge(Machine, #{~"delay_ns" => Ns || Ns <- Delay}),
         time_ms => erlang:monotonic_time(millisecond),
         newest => element(2, dyno_agent_process:newest()),
+        port => newest_port(),
+        segments => segment_cache(erlang:system_info({allocator, erts_mmap})),
         vm => dyno_agent_vm:read(),
         gc => erlang:statistics(garbage_collection),
         tables => tables(),
@@ -124,10 +130,10 @@ counts(Reports) ->
     }.
 
 allocators() ->
-    segment_cache(erlang:system_info({allocator, erts_mmap})) ++
-        lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
+    lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
 
-%% Freed segments, such as large heaps, that the runtime keeps to use them again.
+%% Freed segments, such as large heaps, that the runtime keeps to use them again. The first question
+%% makes atoms, so it comes before they are counted.
 segment_cache([_ | _] = Maps) ->
     InUse = lists:sum([
         Bytes
@@ -333,6 +339,41 @@ newest_atoms() ->
     end.
 
 code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
+
+%% How many ports were made, and the programs of those that still are, if these are most. A program
+%% that ends at once is seen seldom.
+programs(#{port := A}, #{port := B}) when is_integer(A), is_integer(B), B - A >= ?FAST_PORTS ->
+    #{ports => B - A, names => programs_after(A, ?PORT_TRIES)};
+programs(_Before, _Now) ->
+    #{ports => 0, names => []}.
+
+programs_after(_Last, 0) ->
+    [];
+programs_after(Last, Tries) ->
+    Seen = [
+        {Pid, unicode:characters_to_binary(Name)}
+     || Port <- erlang:ports(),
+        port_number(Port) > Last,
+        {os_pid, Pid} <- [erlang:port_info(Port, os_pid)],
+        {name, Name} <- [erlang:port_info(Port, name)]
+    ],
+    case [Name || {Pid, Name} <- Seen, Pid =/= undefined] of
+        [_ | _] = Names when 2 * length(Names) >= length(Seen) ->
+            lists:sublist(Names, ?NEWEST);
+        _ ->
+            ok = dyno_agent_census:pause(1),
+            programs_after(Last, Tries - 1)
+    end.
+
+newest_port() ->
+    case erlang:system_info(port_count) =< ?MOST_PORTS of
+        true -> lists:max([0 | [port_number(Port) || Port <- erlang:ports()]]);
+        false -> unknown
+    end.
+
+port_number(Port) ->
+    [_, Number] = string:lexemes(erlang:port_to_list(Port), ".>"),
+    list_to_integer(Number).
 
 %% The numbers of processes that live are skipped.
 spawned(#{newest := A}, #{newest := B}) ->
