@@ -244,9 +244,9 @@ reloads(Looks) ->
             evidence => text("So in ~b of ~b looks.", [length(Of), length(Looks)]),
             advice =>
                 <<
-                    "See who calls code:load_binary/3, code:load_file/1 or c:l/1: a reloader for "
-                    "developers, or code that is generated for data. Load once; keep what changes "
-                    "in persistent_term or ETS."
+                    "Now: see who loads it by the command below, and stop it: a reloader for "
+                    "developers, or code that is generated for data. Later: load once; keep what "
+                    "changes in persistent_term or ETS."
                 >>,
             look_closer => ~"dyno trace NODE \"code_server:call/1 -> caller\""
         })

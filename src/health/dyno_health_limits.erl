@@ -87,9 +87,10 @@ grows(Name, PerS, Count, Limit, Looks) ->
         ]),
         advice =>
             <<
-                "Give what they wait for a time limit (receive ... after), or monitor who is to "
-                "answer. While the load rises (new users), growth is normal: see whether it ends "
-                "with the rise."
+                "Now: end those that wait for nothing any more, or restart their part, before the "
+                "limit is reached. Later: give what they wait for a time limit (receive ... "
+                "after), or monitor who is to answer. While the load rises (new users), growth is "
+                "normal: see whether it ends with the rise."
             >>,
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
@@ -116,8 +117,9 @@ atoms(Looks) ->
                     ]),
                     advice =>
                         <<
-                            "Use binary_to_existing_atom/1 and list_to_existing_atom/1, or keep "
-                            "what comes from outside as a binary; xmerl and binary_to_term/1 make "
+                            "Now: only a restart frees atoms: choose its time. Later: use "
+                            "binary_to_existing_atom/1 and list_to_existing_atom/1, or keep what "
+                            "comes from outside as a binary; xmerl and binary_to_term/1 make "
                             "atoms, too (option safe)."
                         >>,
                     look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
@@ -185,8 +187,8 @@ tables(Looks) ->
                     why => ~"Each takes memory until it is deleted, or its owner ends.",
                     advice =>
                         <<
-                            "See who makes tables (the command below) and delete them when done "
-                            "(ets:delete/1), or make them in processes that end."
+                            "Now: see who makes them by the command below. Later: delete them when "
+                            "done (ets:delete/1), or make them in processes that end."
                         >>,
                     look_closer => ~"dyno trace NODE \"ets:new/2 -> caller\""
                 })
@@ -212,10 +214,10 @@ count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
         ]),
         advice =>
             <<
-                "See who opens connections or files and does not close them (ss -tp state "
-                "close-wait lists sockets that only the other side has closed); set time limits. "
-                "While the load rises (new users), growth is normal: see whether it ends with the "
-                "rise."
+                "Now: see who opens connections or files and does not close them (ss -tp state "
+                "close-wait lists sockets that only the other side has closed). Later: set time "
+                "limits. While the load rises (new users), growth is normal: see whether it ends "
+                "with the rise."
             >>,
         look_closer => ~"dyno record NODE"
     }).
@@ -270,13 +272,17 @@ largest(Counts, Format) ->
     end.
 
 raise(~"processes") ->
-    ~"See which group of processes is the largest; +P raises the limit.";
+    ~"Now: end what nobody needs of the largest group. Later: +P raises the limit.";
 raise(~"ports") ->
-    ~"Close connections that nobody uses; +Q raises the limit.";
+    ~"Now: close connections that nobody uses. Later: +Q raises the limit.";
 raise(~"atoms") ->
-    ~"Find what makes atoms; a restart frees them, +t raises the limit.";
+    <<
+        "Now: only a restart frees atoms: choose its time. Later: find what makes them; +t raises "
+        "the limit."
+    >>;
 raise(_) ->
     <<
-        "Close files and connections that nobody uses; ulimit -n raises the limit. With none left"
-        " no connection is accepted, and no file is read."
+        "Now: close files and connections that nobody uses: with no descriptor left no connection "
+        "is accepted, and no file is read. Later: ulimit -n (LimitNOFILE of systemd) raises the "
+        "limit."
     >>.

@@ -103,8 +103,9 @@ table(Name, {First, Last, PerS, _}, Looks) ->
         ]),
         advice =>
             <<
-                "Delete a row when its process or session ends (monitor it), or by age. While "
-                "the load rises (new users), growth is normal: see whether it ends with the rise."
+                "Now: if memory runs short, delete what is of no use (ets:select_delete/2). Later: "
+                "delete a row when its process or session ends (monitor it), or by age. While the "
+                "load rises (new users), growth is normal: see whether it ends with the rise."
             >>,
         look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
@@ -300,8 +301,9 @@ heaps(Looks) ->
                 end,
             advice =>
                 <<
-                    "If most of it is garbage: hibernate the process, or set fullsweep_after. If "
-                    "it is state: keep it in ETS, or share it among processes."
+                    "Now: erlang:garbage_collect/1 shows whether it is garbage. Later: if it is, "
+                    "hibernate the process or set fullsweep_after; if it is state, keep it in ETS, "
+                    "or share it among processes."
                 >>,
             look_closer => text("dyno profile NODE \"~ts\"", [Pid])
         })
@@ -357,9 +359,9 @@ binaries(Looks) ->
                 ]),
                 advice =>
                     <<
-                        "If nobody needs them: they are held by processes that collect seldom "
-                        "(hibernate, fullsweep_after) or by small parts of large ones "
-                        "(binary:copy/1 before keeping a part)."
+                        "Now: erlang:garbage_collect/1 of these processes frees what nobody needs. "
+                        "Later: hibernate those that collect seldom, or set fullsweep_after; "
+                        "binary:copy/1 before a small part of a large one is kept."
                     >>,
                 look_closer => ~"dyno record NODE"
             })

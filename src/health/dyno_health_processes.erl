@@ -183,11 +183,15 @@ keeps(Asked) ->
     case dyno_health_look:stands(Asked) of
         {[<<"gen_statem:", _/binary>> | _], _, _} ->
             <<
-                "See whether its state has an event postponed that no later state takes: postponed "
-                "events stay in its heap. Else its data grows: bound it."
+                "Now: restart it, if its data may be lost, before memory ends. Later: see whether "
+                "an event is postponed that no later state takes: postponed events stay in its "
+                "heap. Else bound its data."
             >>;
         _ ->
-            ~"Bound its state: remove what is done or old, or keep it in ETS or on disk."
+            <<
+                "Now: restart it, if its state may be lost, before memory ends. Later: bound its "
+                "state: remove what is done or old, or keep it in ETS or on disk."
+            >>
     end.
 
 links(Looks) ->

@@ -173,8 +173,9 @@ cause(All, Asked, Searching) ->
                     ]
                 ),
                 <<
-                    "Read its error in the log. Bound the queue (drop, or let senders wait), so "
-                    "that a crash stays small; a lower chars_limit of the logger's formatter "
+                    "Now: exit(Pid, kill) ends it without its report, if memory runs short; else "
+                    "read its error in the log. Later: bound the queue (drop, or let senders "
+                    "wait), so that a crash stays small; a lower chars_limit of the formatter "
                     "helps, too."
                 >>
             };
@@ -186,7 +187,11 @@ cause(All, Asked, Searching) ->
                     "longer its queue is.",
                     [Item, show(PerS, ~"count")]
                 ),
-                ~"Ask for message_queue_len only, or only once in 100 messages."
+                <<
+                    "Now: stop the senders until it is drained, or restart this process, if its "
+                    "messages may be lost. Later: ask for message_queue_len only, or once in 100 "
+                    "messages."
+                >>
             };
         {{[<<"sys:suspend_loop", _/binary>> | _], _, _}, _, _} ->
             {~"It takes no message: sys:suspend/1 was called for it.", resume()};
@@ -226,8 +231,9 @@ others(Top, Stands, Asked) ->
                     {
                         text("~ts, waiting: this receive does not take them.", [Stands]),
                         <<
-                            "Add a clause that takes and drops what is not expected; late answers"
-                            " of calls stay away if they are made with an alias."
+                            "Now: restart this process, if its messages may be lost. Later: add a "
+                            "clause that takes and drops what is not expected; late answers of "
+                            "calls stay away if they are made with an alias."
                         >>
                     };
                 true ->
@@ -248,9 +254,10 @@ stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
             [Stands, who_wait(Callers), round(100 * (Queue - Callers) / Queue)]
         ),
         <<
-            "Put a deadline into each request and drop those that are late; serve the newest "
-            "first, or refuse above a limit. Longer time limits of callers, and tries again, make"
-            " it worse."
+            "Now: restart this process, if its messages may be lost: few wait for an answer. "
+            "Later: put a deadline into each request and drop those that are late; serve the "
+            "newest first, or refuse above a limit. Longer time limits of callers, and tries "
+            "again, make it worse."
         >>
     };
 stale(_Callers, _Queue, Stands) ->
@@ -279,8 +286,8 @@ formats(Asked) ->
 
 resume() ->
     <<
-        "sys:resume/1 lets it go on. See who suspended it: a debugger, sys:replace_state/2, or a "
-        "release upgrade that did not end."
+        "Now: sys:resume/1 lets it go on. Later: see who suspended it: a debugger, "
+        "sys:replace_state/2, or a release upgrade that did not end."
     >>.
 
 general() ->
@@ -427,9 +434,9 @@ bottleneck(Pid, Asked, Least, Stack) ->
         ]),
         advice =>
             <<
-                "Share its work among several processes, make its callback shorter (let a process "
-                "of its own wait for the disk, the network or another server), or let readers read "
-                "from ETS without it."
+                "Now: lower the load on it. Later: share its work among several processes, make "
+                "its callback shorter (let a process of its own wait for the disk, the network or "
+                "another server), or let readers read from ETS without it."
             >>,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).

@@ -82,9 +82,9 @@ dirty_io(Busy, Count, Looks) ->
                 >>};
             [_ | _] ->
                 {warning, ~"wait for the disk, in calls that take long", <<
-                    "Write less often and more at a time; call file:sync/1 for many writes at "
-                    "once; see whether the disk is slow (iostat -x). Other file operations wait "
-                    "for the same schedulers."
+                    "Now: see whether the disk is slow (iostat -x): other file operations wait for "
+                    "the same schedulers. Later: write less often and more at a time, and call "
+                    "file:sync/1 for many writes at once."
                 >>}
         end,
     Evidence =
@@ -139,9 +139,9 @@ dirty_cpu(Looks) ->
                 evidence => busiest(Looks),
                 advice =>
                     <<
-                        "Limit how many such calls (hashes, compression, images) run at a time, "
-                        "with a pool of the size of +SDcpu; collections of large heaps wait for "
-                        "the same schedulers."
+                        "Now: take load away. Later: limit how many such calls (hashes, "
+                        "compression, images) run at a time, with a pool of the size of +SDcpu; "
+                        "collections of large heaps wait for the same schedulers."
                     >>,
                 look_closer => ~"dyno profile NODE"
             })
@@ -183,8 +183,8 @@ full(Looks) ->
                 evidence => busiest(Looks),
                 advice =>
                     <<
-                        "See which functions take the time; if the work is wanted, give the node "
-                        "more processors, or less of it."
+                        "Now: see which functions take the time by the command below, and take "
+                        "load away. Later: if the work is wanted, give the node more processors."
                     >>,
                 look_closer => ~"dyno profile NODE"
             })

@@ -67,8 +67,9 @@ handler(Name, Mode, Times, Looks) ->
         why => ~"Dropped messages are in no log, also not the cause of all this.",
         advice =>
             <<
-                "See in the log what is logged so often, and mend or limit that (a filter, a "
-                "higher level, burst_limit_max_count); write to a file, with a short format."
+                "Now: read what is logged so often, and log less (logger:set_primary_config(level, "
+                "error)). Later: mend or limit that (a filter, burst_limit_max_count); write to a "
+                "file, with a short format."
             >>,
         look_closer => ~"dyno trace NODE \"logger_server:do_internal_log/4 -> caller\""
     }).

@@ -57,7 +57,10 @@ throttled(Looks) ->
                 show(Share, ~"ratio")
             ]),
             advice =>
-                ~"Raise the quota, or start the node with fewer schedulers (+S) and +sbwt none."
+                <<
+                    "Now: raise the quota (docker update --cpus, limits.cpu in Kubernetes). Later: "
+                    "fewer schedulers (+S), and +sbwt none."
+                >>
         })
      || Share <- [mean([~"values", ~"os.cgroup.throttled"], Looks)],
         is_number(Share),
@@ -115,8 +118,8 @@ memory_limit(Looks) ->
             ]),
             advice =>
                 <<
-                    "Raise the limit, or find what holds the memory; +MMscs makes the VM refuse "
-                    "earlier."
+                    "Now: raise the limit, or free what the other findings name, before the kernel "
+                    "ends the node. Later: +MMscs makes the VM refuse earlier."
                 >>
         })
      || {Used, Limit} <- [{Of(~"used"), Of(~"limit")}],
@@ -134,7 +137,7 @@ swap(Looks) ->
                 text => text("~ts pages were read back from swap", [show(N, ~"count")]),
                 advice =>
                     <<
-                        "Take memory from other programs, or forbid swapping for the node "
+                        "Now: take memory from other programs. Later: forbid swapping for the node "
                         "(MemorySwapMax=0, vm.swappiness)."
                     >>
             })

@@ -97,8 +97,8 @@ cycle(Cycle, Named, Seen, All, Waiting) ->
         ]),
         advice =>
             <<
-                "Make one of the two calls a cast, or ask from a third process; give calls a time "
-                "limit. To free them now, end one of the processes."
+                "Now: end one of them (exit(Pid, kill)), which frees the others. Later: make one "
+                "of the calls a cast, or ask from a third process; give calls a time limit."
             >>,
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [
             short(hd(Cycle), hd(Named))
@@ -230,7 +230,7 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
                         [[", in ", Start] || Start =/= ~""]
                     ])};
             {0, _} when IsElsewhere ->
-                {note, ~"It is in another node: look there."};
+                {note, ~"It is in another node: look there (dyno doctor)."};
             {0, _} ->
                 {note, ~"It has taken the requests, and may answer later on purpose."};
             _ ->
@@ -263,10 +263,16 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
             lists:join(" ", [T || T <- [Where, Took | lists:sublist(Itself, 1)], T =/= ~""])
         ]),
         advice =>
-            <<
-                "See what it waits for itself, or what its callback does so long; give calls a "
-                "time limit."
-            >>,
+            case Severity of
+                note ->
+                    ~"Nothing, if it answers later on purpose. Else give calls a time limit.";
+                warning ->
+                    <<
+                        "Now: restart it, if it does not come back. Later: give calls a time "
+                        "limit; let a process of its own do what takes long, and answer with "
+                        "gen_server:reply/2."
+                    >>
+            end,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
 
@@ -349,8 +355,8 @@ lock(Resource, Holder, Waiting, Last, Looks) ->
             seconds(dyno_health_look:span_s(Looks))
         ]),
         advice => text(
-            "End ~ts if it does not come back; hold such locks for a moment only. For many "
-            "names use pg or a registry of one node.",
+            "Now: end ~ts if it does not come back. Later: hold such locks for a moment only; for "
+            "many names use pg or a registry of one node.",
             [Name]
         ),
         look_closer => ~"dyno profile NODE --kind schedulers"
@@ -391,9 +397,10 @@ logger(Count, Who, Severity, Evidence) ->
         evidence => Evidence,
         advice =>
             <<
-                "Log less; let the handler drop (drop_mode_qlen, burst_limit_enable); write to a "
-                "file, not to a pipe that is read slowly. A handler of your own gives its work to "
-                "a process."
+                "Now: log less (logger:set_primary_config(level, error)), or remove the slow "
+                "handler (logger:remove_handler/1). Later: let the handler drop (drop_mode_qlen, "
+                "burst_limit_enable), and write to a file, not to a pipe; a handler of your own "
+                "gives its work to a process."
             >>,
         look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/2 -> caller\""
     }).

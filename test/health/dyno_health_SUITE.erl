@@ -595,7 +595,7 @@ cases() ->
         {[code_server], warning, ~"9 processes wait for the code server", #{
             suspects => [suspect(#{name => ~"code_server", queue => fun(_) -> 9 end})]
         }},
-        {[memory_grows], note, ~"ets: table jobs, whose deleted rows stay while exporter", #{
+        {[table_grows, memory_grows], warning, ~"whose deleted rows stay while exporter", #{
             values => fun(N) ->
                 #{
                     ~"vm.memory.total" => 1.0e8 + 1.0e7 * N,
