@@ -105,6 +105,8 @@ attached(Nodes, ForMs, Options) ->
             outside(Node, Error);
         {error, {dyno_agent, {failed, Node, timeout}} = Error} ->
             outside(Node, Error);
+        {error, {dyno_agent, {node_down, Node}} = Error} ->
+            outside(Node, Error);
         Other ->
             Other
     end.

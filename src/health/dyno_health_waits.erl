@@ -402,5 +402,5 @@ logger(Count, Who, Severity, Evidence) ->
                 "burst_limit_enable), and write to a file, not to a pipe; a handler of your own "
                 "gives its work to a process."
             >>,
-        look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/2 -> caller\""
+        look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/3 -> caller\""
     }).
