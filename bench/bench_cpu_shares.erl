@@ -43,7 +43,9 @@ measure({idle, Kind}, Effort) ->
     ok = dyno_agent_instrument:restart(Stacks),
     With = spent_ms(Node, Ms),
     SamplesUs = samples_us(),
-    #{instants := Instants, cost_ns := CostNs} = dyno_agent_instrument:read(Stacks),
+    #{instants := Instants, cost_ns := CostNs} = dyno_agent_stack_parts:result(
+        dyno_agent_instrument:read(Stacks)
+    ),
     ok = bench_program:detach(Targets),
     ok = dyno_peer:stop(Node),
     bench_program:say(
@@ -75,7 +77,7 @@ measure(Kind, Effort) ->
     timer:sleep(ms(Effort)),
     Times = erpc:call(Node, bench_cases, times, []),
     #{stacks := Found, cpu := Cpu, seen := {Seen, _}, cost_ns := CostNs} =
-        dyno_agent_instrument:read(Stacks),
+        dyno_agent_stack_parts:result(dyno_agent_instrument:read(Stacks)),
     ok = bench_program:detach(Targets),
     ok = dyno_peer:stop(Node),
     #{samples := Count, scheduler := Scheduler} = Cpu,

@@ -69,7 +69,7 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
         estimates := #{mfa() => {number(), Low :: number(), High :: number()} | unknown},
         is_timed := boolean(),
         %% Of the samples' stacks; the functions called, and those measured.
-        stacks := none | dyno_agent_stacks:result(),
+        stacks := none | dyno_agent_stacks:reading(),
         called := [mfa()],
         patterns := [dyno_agent_patterns:pattern()],
         node := node()

@@ -21,9 +21,9 @@ call of foreign code that does not restart after a signal may return EINTR.
 
 -behaviour(gen_server).
 
--export([start_link/2, restart/1, read/1, merged/2, format_error/1]).
+-export([start_link/2, restart/1, read/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, counted/0, sampled/0, reason/0]).
+-export_type([config/0, counted/0, reason/0]).
 
 -type config() :: #{
     %% The NIF library's bytes; `none` if dyno was built without.
@@ -58,12 +58,6 @@ call of foreign code that does not restart after a signal may return EINTR.
     %% Of sampling: interrupts, and what this process takes, with the schedulers that it wakes.
     cost_ns := non_neg_integer()
 }.
-
--doc """
-The number of samples of processes, and the share of processor time that schedulers used without a
-process: looking for work, freeing memory, polling.
-""".
--type sampled() :: #{samples := non_neg_integer(), scheduler := float()}.
 
 -type state() :: #{
     session := dyno_agent_cpu_nif:session(),
@@ -293,46 +287,3 @@ counted(Group, Stack, Weight, #{counts := #{samples := N} = Counts, tree := Tree
         counts := Counts#{samples := N + 1},
         tree := dyno_agent_stack_tree:add([Group | Stack], Weight, Tree)
     }.
-
--doc "The result of `m:dyno_agent_stacks`, with these samples' stacks instead.".
--spec merged(counted(), dyno_agent_stacks:result()) -> dyno_agent_stacks:result().
-merged(#{stacks := Stacks, samples := Count, other := Other} = Counted, Result) ->
-    #{own := Own, elsewhere := Elsewhere, scheduler := Scheduler} = Counted,
-    #{interval_ns := IntervalNs, process_ns := ProcessNs, cost_ns := CostNs} = Counted,
-    #{cost_ns := InstantsNs} = Result,
-    Kept = lists:sum([Weight || {_, _, Weight} <- Stacks]) + Other + Elsewhere,
-    SampledNs = (Kept + Own + Scheduler) * IntervalNs,
-    Result#{
-        cpu_ns := max(0, ProcessNs - (Own + Scheduler) * IntervalNs),
-        clocks := known,
-        seen := {min(1.0, SampledNs / max(1, ProcessNs)), Count},
-        stacks := Stacks,
-        other := Other,
-        elsewhere := Elsewhere,
-        cost_ns := CostNs + InstantsNs,
-        cpu := #{
-            samples => Count,
-            scheduler => min(1.0, Scheduler * IntervalNs / max(1, ProcessNs))
-        }
-    }.
-
--doc "One sentence for a reason.".
--spec format_error(reason()) -> unicode:chardata().
-format_error(no_library) ->
-    "this dyno was built without the sampler's library; run make with a C compiler";
-format_error({not_loaded, Text}) ->
-    ["the library of the sampler cannot be loaded: ", Text];
-format_error(signal_in_use) ->
-    "the signal SIGPROF is used there by something else";
-format_error(no_threads) ->
-    "the schedulers' threads cannot be found in /proc";
-format_error({no_timers, Count}) ->
-    io_lib:format(
-        "the system gave timers for ~b of the schedulers' threads only; raise the limit of pending "
-        "signals (ulimit -i)",
-        [Count]
-    );
-format_error({no_maps, Reason}) ->
-    ["the emulator's memory cannot be looked up in /proc: ", file:format_error(Reason)];
-format_error(Reason) ->
-    dyno_agent_cpu_trial:format_error(Reason).

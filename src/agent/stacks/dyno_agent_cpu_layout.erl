@@ -13,7 +13,7 @@
 %% * `Heap` and `Hend`: two words, the heap's size apart, with `Stop` between, the stack's size
 %%   before `Hend`.
 
--export([supported/0, supported/3, find/2, format_error/1]).
+-export([supported/0, supported/3, find/2]).
 -export_type([reason/0, seen/0]).
 
 -type reason() ::
@@ -120,32 +120,3 @@ stacks({{_, _, Words, Targets, _, _}, HeapWords, StackWords}, Code) ->
 is_return(Target, Code) ->
     Target band 3 =:= 0 andalso
         lists:any(fun({Low, High}) -> Target >= Low andalso Target < High end, Code).
-
--spec format_error(reason()) -> unicode:chardata().
-format_error({not_supported, What}) ->
-    Text =
-        case What of
-            emulator -> "an emulator without the JIT compiler";
-            system -> "a system other than Linux";
-            machine -> "a processor other than x86-64";
-            libc -> "musl"
-        end,
-    ["sampling processor time is not supported on ", Text, ", which is untried"];
-format_error(no_reading) ->
-    "the system does not let the emulator read its own memory (process_vm_readv)";
-format_error(not_the_process) ->
-    "this emulator's process is not where the sampler expects it";
-format_error(no_alternate_stack) ->
-    "this emulator's schedulers have no stack of their own for signals";
-format_error({How, What}) ->
-    Name =
-        case What of
-            running_process -> "the process that a scheduler runs";
-            stack -> "a process's stack"
-        end,
-    Found =
-        case How of
-            not_found -> " was not found in this emulator's memory";
-            several -> " was found at several places in this emulator's memory"
-        end,
-    [Name, Found].

@@ -7,7 +7,7 @@
 %% functions of this module, on a normal and on a dirty scheduler, in processes with small heaps and
 %% known stacks. Samples must show the functions, their callers and the right process.
 
--export([layout/1, test/2, format_error/1]).
+-export([layout/1, test/2]).
 -export([look/1, normal/1, dirty/1]).
 -export_type([reason/0]).
 
@@ -123,14 +123,3 @@ turns(N) -> turns(N - 1).
 dirty(Ns) ->
     ok = dyno_agent_cpu_nif:compute_dirty(Ns),
     pid.
-
--spec format_error(reason()) -> unicode:chardata().
-format_error({not_seen, Which, Right, All}) ->
-    io_lib:format(
-        "sampling a known function in a ~ts scheduler gave ~b samples, of which ~b were right",
-        [Which, All, Right]
-    );
-format_error({trial_failed, Reason}) ->
-    io_lib:format("trying the sampler failed: ~0tP", [Reason, 10]);
-format_error(Reason) ->
-    dyno_agent_cpu_layout:format_error(Reason).

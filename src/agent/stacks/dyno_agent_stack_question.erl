@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Asks one process for its stack, and tells whether the answer shows where the process ran.
 
--export([ask/2, ask_waiting/2, where/3, held/1]).
+-export([ask/2, ask_waiting/2, where/3, held/1, waits_for_the_system/1]).
 -export_type([answer/0]).
 
 -type frames() :: [tuple()].
@@ -15,6 +15,7 @@
 -type held() :: {Messages :: non_neg_integer(), Bytes :: non_neg_integer()}.
 
 -define(MANY_MESSAGES, 1000).
+-define(IO, [prim_file, prim_tty, prim_net, prim_socket]).
 
 -doc """
 The stack and other items of `process_info/2`, and whether the process waits at the stack's end.
@@ -69,7 +70,7 @@ Whether the process was in a dirty scheduler: from status and reductions before 
 where({ran, [_ | _] = Frames, Who}, Pid, {{status, Status}, Reductions}) ->
     IsDirty =
         process_info(Pid, reductions) =:= Reductions andalso
-            (Status =:= running orelse dyno_agent_stack_samples:class(dirty, Frames) =:= io),
+            (Status =:= running orelse waits_for_the_system(hd(Frames))),
     case IsDirty of
         true -> {ran, dirty, Frames, Who};
         false -> {ran, normal, Frames, Who}
@@ -78,6 +79,10 @@ where({ran, Frames, Who}, _Pid, _Before) ->
     {ran, normal, Frames, Who};
 where(Other, _Pid, _Before) ->
     Other.
+
+-doc "Whether OTP's functions of this module wait for the system in a dirty scheduler.".
+-spec waits_for_the_system(tuple()) -> boolean().
+waits_for_the_system(Frame) -> lists:member(element(1, Frame), ?IO).
 
 -spec held(pid()) -> held().
 held(Pid) ->

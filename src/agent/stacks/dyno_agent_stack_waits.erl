@@ -3,12 +3,13 @@
 
 -module(dyno_agent_stack_waits).
 -moduledoc false.
-%% Estimates the number of processes waiting in each stack. At an instant three kinds are asked:
-%% registered names, each for itself; processes known to have messages waiting; and a random sample
-%% of all others, each of which counts for the unasked ones too. Pure except for the random choice.
+%% Sums of waiting processes by stack, from which the caller's side estimates their number
+%% (dyno_agent_stack_result). At an instant three kinds are asked: registered names, each for
+%% itself; processes known to have messages waiting; and a random sample of all others, each of
+%% which counts for the unasked ones too. Pure except for the random choice.
 
--export([new/0, choose/2, asked/3, add/5, waiting/1]).
--export_type([t/0, kind/0, waiting/0]).
+-export([new/0, choose/2, asked/3, add/5, read/1]).
+-export_type([t/0, reading/0, kind/0, how/0]).
 
 -opaque t() :: #{
     tree := dyno_agent_stack_tree:t(),
@@ -19,8 +20,6 @@
     of_all := number()
 }.
 
--type group() :: dyno_agent_stacks:group().
-
 -doc """
 A registered name; one of a kind that was asked completely; or one that counts for this number.
 """.
@@ -30,19 +29,21 @@ A registered name; one of a kind that was asked completely; or one that counts f
 -type how() :: receives | suspended | system_call.
 
 -doc """
-Averages of a stack: waiting processes, messages and bytes; and the bounds of the number of
-processes. The bounds are unknown if only time was sampled.
+Paths begin with `{how(), Of}`: a group, or `{name, Name}`. Their sums: processes, messages, bytes,
+and the chosen ones among the others.
 """.
--type waiting() :: {how(), group(), dyno_agent_stacks:stack(), {
-    number(), Messages :: number(), Bytes :: number(), {Low :: number(), High :: number()} | none
-}}.
+-type reading() :: #{
+    paths := [{[term(), ...], [number()]}],
+    instants := non_neg_integer(),
+    names := #{atom() => pos_integer()},
+    asked := non_neg_integer(),
+    of_all := number()
+}.
 
 -define(NODES, 5000).
 -define(NAMES, 64).
 -define(QUEUED, 8).
 -define(OTHERS, 32).
-%% Of a normal distribution, for 95 %.
--define(Z, 1.96).
 
 -spec new() -> t().
 new() ->
@@ -90,7 +91,13 @@ asked(Chosen, Count, Waits) ->
         of_all := OfAll + Count
     }.
 
--spec add(kind(), {how(), group()}, [term()], {Messages :: number(), Bytes :: number()}, t()) ->
+-spec add(
+    kind(),
+    {how(), dyno_agent_stacks:group()},
+    [term()],
+    {Messages :: number(), Bytes :: number()},
+    t()
+) ->
     t().
 add(Kind, {How, Group}, Path, {Messages, Bytes}, #{tree := Tree} = Waits) ->
     {Of, Weight, Chosen} =
@@ -103,43 +110,6 @@ add(Kind, {How, Group}, Path, {Messages, Bytes}, #{tree := Tree} = Waits) ->
     Weights = [Weight, Weight * Messages, Weight * Bytes, Chosen],
     Waits#{tree := dyno_agent_stack_tree:add([{How, Of} | Path], Weights, Tree)}.
 
--spec waiting(t()) -> [waiting()].
-waiting(#{tree := Tree} = Waits) ->
-    Sums = lists:foldl(
-        fun({[Root | Path], Weights}, Acc) ->
-            Key = {Root, dyno_agent_stack_samples:without_line(Path)},
-            Acc#{Key => dyno_agent_stack_tree:plus(maps:get(Key, Acc, 0), Weights)}
-        end,
-        #{},
-        dyno_agent_stack_tree:paths(Tree)
-    ),
-    [
-        {How, group(Of), Stack, mean(Of, Weights, Waits)}
-     || {{How, Of}, Stack} := Weights <- Sums
-    ].
-
-group({name, Name}) -> {registered, Name};
-group(Group) -> Group.
-
-mean({name, Name}, [Sum, Messages, Bytes, _], #{names := Names}) ->
-    #{Name := Asked} = Names,
-    {Sum / Asked, Messages / Asked, Bytes / Asked, bounds(Sum, Asked)};
-mean(_Group, [Sum, Messages, Bytes, Chosen], Waits) ->
-    #{instants := Instants, asked := Asked, of_all := OfAll} = Waits,
-    Bounds =
-        case Chosen of
-            0 ->
-                none;
-            _ ->
-                {Low, High} = bounds(Chosen, Asked),
-                {Low * OfAll / Instants, High * OfAll / Instants}
-        end,
-    {Sum / Instants, Messages / Instants, Bytes / Instants, Bounds}.
-
-%% E. B. Wilson's score interval.
-bounds(Found, Asked) ->
-    Share = Found / Asked,
-    Square = ?Z * ?Z / Asked,
-    Middle = (Share + Square / 2) / (1 + Square),
-    Half = ?Z * math:sqrt(Share * (1 - Share) / Asked + Square / (4 * Asked)) / (1 + Square),
-    {max(0.0, Middle - Half), min(1.0, Middle + Half)}.
+-spec read(t()) -> reading().
+read(#{tree := Tree} = Waits) ->
+    (maps:remove(tree, Waits))#{paths => dyno_agent_stack_tree:paths(Tree)}.

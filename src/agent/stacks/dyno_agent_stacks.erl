@@ -26,7 +26,7 @@ its innermost frame, function and line, being one in which processes wait. Group
 processes have hardly any.
 
 For a process in a dirty scheduler another process answers, at once. The process may wait there for
-the system, so thread clocks give the processor time of the sample (dyno_agent_stack_classes).
+the system, so thread clocks give the processor time of the sample (dyno_agent_stack_result).
 
 ## Samples of the processor
 With the library of `m:dyno_agent_cpu`, that library sees the running processes, and instants are
@@ -38,7 +38,7 @@ for the waiting ones.
 
 -export([about/0, config/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
--export_type([config/0, cpu/0, group/0, result/0, stack/0]).
+-export_type([config/0, cpu/0, group/0, reading/0, stack/0]).
 
 -type config() :: #{
     %% Whether the stacks of waiting processes are a profile, too; default: test.
@@ -66,40 +66,31 @@ had not run on from there; `unseen`: the process ended before its answer.
 -type stack() :: [dyno_agent_cpu_frames:frame() | burst | unseen].
 
 -doc """
-The samples: weight 1 at one instant stands for the time `duration_ns / instants`. Ready processes
-count as well, all together for at most one a scheduler; a function's processor time is its share of
-the samples, times `cpu_ns`.
+The reading of a node. On the caller's side `dyno_agent_stack_result` makes its result of it. Weight
+1 at one instant stands for the time `duration_ns / instants`. Ready processes count as well, all
+together for at most one a scheduler.
 """.
--type result() :: #{
+-type reading() :: #{
     instants := non_neg_integer(),
     duration_ns := non_neg_integer(),
-    %% The schedulers' processor time without this instrument; with the dirty schedulers, whose
-    %% processes are sampled too.
-    cpu_ns := non_neg_integer(),
-    %% Of the schedulers, also while other programs have their processors.
-    worked_ns := integer(),
-    %% Whether the operating system's thread clocks are known.
-    clocks := known | unknown,
-    %% The share of the schedulers' work with processes seen running, at most 1; and the instants
-    %% with any.
-    seen := {float() | none, non_neg_integer()},
     cost_ns := non_neg_integer(),
-    stacks := [{group(), stack(), number()}],
-    %% Samples beyond the limit, and those of unselected processes.
-    other := number(),
-    elsewhere := number(),
+    samples := dyno_agent_stack_samples:reading(),
+    waits := dyno_agent_stack_waits:reading(),
+    %% The scheduler threads' times meanwhile.
+    times := #{dyno_agent_threads:kind() => dyno_agent_threads:times()},
+    %% The sum of running processes over all instants, each at most the schedulers; the instants
+    %% with any.
+    ran := {number(), non_neg_integer()},
     purpose := test | profile,
-    waiting := [dyno_agent_stack_waits:waiting()],
     %% Processes started, without this instrument's.
     started := non_neg_integer(),
-    cpu := none | dyno_agent_cpu:sampled() | {refused, dyno_agent_cpu:reason()}
+    cpu := none | dyno_agent_cpu:counted() | {refused, dyno_agent_cpu:reason()}
 }.
 
 -type state() :: #{
     cpu := none | pid() | {refused, dyno_agent_cpu:reason()},
     census := dyno_agent_stack_census:t(),
     kinds := dyno_agent_stack_kinds:t(),
-    elsewhere := #{dyno_agent_stack_classes:class() => number()},
     queued := [pid()],
     waits := dyno_agent_stack_waits:t(),
     %% The answers of waiting processes at the last instant, with their reductions then.
@@ -121,8 +112,6 @@ the samples, times `cpu_ns`.
     %% the milliseconds for which the node has been idle.
     idle := {AtMs :: integer(), Switches :: non_neg_integer(), ForMs :: non_neg_integer()},
     before := dyno_agent_threads:reading(),
-    %% The sum of running processes over all instants, each at most the schedulers; the instants
-    %% with any.
     ran := {number(), non_neg_integer()},
     timer := reference()
 }.
@@ -147,8 +136,6 @@ the samples, times `cpu_ns`.
 -define(ASKED, 32).
 %% Instants for each one that asks waiting processes too.
 -define(WAITING_EVERY, 20).
-%% The least share of the schedulers' work time with a processor.
--define(UNDISTURBED, 0.8).
 %% The cost of an instant averages about this number.
 -define(MEAN_OF, 10).
 -define(MUCH_LONGER, 3).
@@ -234,7 +221,6 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu, kinds := Kinds} 
     _ = [ok = dyno_agent_cpu:restart(Cpu) || is_pid(Cpu)],
     State#{
         kinds := dyno_agent_stack_kinds:restart(Kinds),
-        elsewhere => #{},
         waits => dyno_agent_stack_waits:new(),
         still => #{},
         samples := dyno_agent_stack_samples:restart(Samples),
@@ -256,62 +242,26 @@ asked_in(Pid) ->
     _ = process_info(Pid, current_stacktrace),
     erlang:monotonic_time() - Start.
 
--spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | result(), state()}.
+-spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok | reading(), state()}.
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
-handle_call(read, _From, #{samples := Samples, started := Started, cost := Cost} = State) ->
-    #{instants := Instants, since := Since, elsewhere := Elsewhere, threads := Threads} = State,
-    Times = dyno_agent_threads:between(map_get(before, State), dyno_agent_threads:read(Threads)),
-    DurationNs = nanoseconds(erlang:monotonic_time() - Since),
-    Weights = maps:merge_with(
-        fun(_, A, B) -> A + B end, dyno_agent_stack_samples:weights(Samples), Elsewhere
-    ),
-    #{cpu_ns := CpuNs, factors := Factors, waits := Waits, clocks := Clocks} =
-        dyno_agent_stack_classes:weigh(Weights, DurationNs / max(1, Instants), Times),
+handle_call(read, _From, #{threads := Threads, samples := Samples, cpu := Cpu} = State) ->
     {reply,
-        with_cpu(map_get(cpu, State), #{
-            instants => Instants,
-            duration_ns => DurationNs,
-            cpu_ns => max(0, CpuNs - dyno_agent_stack_classes:used_ns(nanoseconds(Cost), Times)),
-            clocks => Clocks,
-            seen => seen(DurationNs, Times, State),
-            worked_ns => worked(Times, Cost),
-            cost_ns => nanoseconds(Cost),
-            stacks => dyno_agent_stack_samples:stacks(Factors, Samples),
-            other => dyno_agent_stack_samples:other(Samples),
-            elsewhere => lists:sum([W * maps:get(C, Factors, 1) || C := W <- Elsewhere]),
-            purpose => map_get(purpose, State),
-            waiting =>
-                dyno_agent_stack_waits:waiting(map_get(waits, State)) ++
-                [
-                    {system_call, Group, Stack, {Share * Weight / Instants, 0, 0, none}}
-                 || Class := Share <- Waits,
-                    Share > 0,
-                    {Group, Stack, Weight} <- dyno_agent_stack_samples:dirty(Class, Samples)
-                ],
-            started => Started,
-            cpu => none
-        }), State}.
-
-with_cpu(none, Result) -> Result;
-with_cpu(Cpu, Result) when is_pid(Cpu) -> dyno_agent_cpu:merged(dyno_agent_cpu:read(Cpu), Result);
-with_cpu(Refused, Result) -> Result#{cpu := Refused}.
-
-worked(Times, Cost) ->
-    lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - nanoseconds(Cost).
-
-%% The schedulers' work without this instrument's, against the running processes. Unknown if others
-%% take the processors: then work lasts longer by chance.
-seen(DurationNs, Times, #{ran := {Ran, Any}, instants := Instants, cost := Cost}) ->
-    Worked = worked(Times, Cost),
-    case Times of
-        #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}} when
-            CpuNs > ?UNDISTURBED * WorkedNs, Instants > 0, Worked > 0
-        ->
-            {min(1.0, Ran / Instants * DurationNs / Worked), Any};
-        #{} ->
-            {none, Any}
-    end.
+        (maps:with([instants, ran, purpose, started], State))#{
+            duration_ns => nanoseconds(erlang:monotonic_time() - map_get(since, State)),
+            cost_ns => nanoseconds(map_get(cost, State)),
+            samples => dyno_agent_stack_samples:read(Samples),
+            waits => dyno_agent_stack_waits:read(map_get(waits, State)),
+            times => dyno_agent_threads:between(
+                map_get(before, State), dyno_agent_threads:read(Threads)
+            ),
+            cpu =>
+                case Cpu of
+                    _ when is_pid(Cpu) -> dyno_agent_cpu:read(Cpu);
+                    _ -> Cpu
+                end
+        },
+        State}.
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
@@ -547,10 +497,6 @@ add({Pid, Who, Frames}, Weight, Ran, State) ->
     case group(Pid, Who, Frames, State) of
         {own, Next} ->
             Next;
-        {elsewhere, #{elsewhere := Elsewhere} = Next} ->
-            Class = dyno_agent_stack_samples:class(Ran, Frames),
-            Sum = maps:get(Class, Elsewhere, 0) + Weight,
-            Next#{elsewhere := Elsewhere#{Class => Sum}};
         {Group, #{samples := Samples} = Next} ->
             Next#{samples := dyno_agent_stack_samples:add(Ran, Group, Frames, Weight, Samples)}
     end.

@@ -98,7 +98,8 @@ within_budget(Counted, Rows, #{estimates := Estimates, is_timed := IsTimed} = Sa
 
 sums(#{stacks := none}) ->
     none;
-sums(#{stacks := #{stacks := Stacks} = Sampled, called := Called} = Samples) ->
+sums(#{stacks := Read, called := Called} = Samples) ->
+    #{stacks := Stacks} = Sampled = dyno_agent_stack_result:result(Read),
     #{patterns := Patterns, node := Node} = Samples,
     IsMeasured = fun(MFA) -> dyno_agent_patterns:matches(MFA, Patterns) end,
     What = #{measured => IsMeasured, called => Called, node => Node},

@@ -5,9 +5,9 @@
 -moduledoc false.
 %% Sampled stacks in a recording. Pure, for the caller's side only.
 
--export([profiles/0, tables/0, metrics/0, warnings/2]).
+-export([result/1, profiles/0, tables/0, metrics/0, warnings/2]).
 
--type result() :: dyno_agent_stacks:result().
+-type result() :: dyno_agent_stack_result:result().
 
 %% The rarest stacks are merged into one.
 -define(MOST_STACKS, 1500).
@@ -19,6 +19,9 @@
 -define(ENOUGH, 100).
 %% Samples that say nothing: a handful may be dyno's own short processes.
 -define(FEW, 30).
+
+-spec result(dyno_agent_stacks:reading()) -> result().
+result(Reading) -> dyno_agent_stack_result:result(Reading).
 
 -spec profiles() -> [dyno_agent_instrument:profile()].
 profiles() ->
@@ -350,7 +353,7 @@ refused(Role, #{cpu := {refused, Reason}}) ->
             ~"cpu_refused",
             "the processor of ~ts could not be sampled, so that its stacks are those that "
             "processes told: ~ts",
-            [Role, dyno_agent_cpu:format_error(Reason)]
+            [Role, dyno_target_cpu:text(Reason)]
         }
     ];
 refused(_Role, _Result) ->

@@ -106,7 +106,7 @@ other_emulators_are_refused(_Config) ->
     lists:foreach(
         fun({What, Answer}) ->
             ?assertEqual({error, {not_supported, What}}, Answer),
-            Text = unicode:characters_to_list(dyno_agent_cpu:format_error({not_supported, What})),
+            Text = unicode:characters_to_list(dyno_target_cpu:text({not_supported, What})),
             ?assertMatch({match, _}, re:run(Text, "not supported on"), Text)
         end,
         [
@@ -225,7 +225,7 @@ a_second_sampler_is_refused(_Config) ->
 without_a_library_processes_are_asked(_Config) ->
     Without = #{cpu => #{library => none, use => preferred}},
     on_node(Without, fun(Node, Sampler, _Agent) ->
-        #{cpu := Cpu} = Result = dyno_agent_instrument:read(Sampler),
+        #{cpu := Cpu} = Result = dyno_agent_stack_parts:result(dyno_agent_instrument:read(Sampler)),
         ?assertEqual({refused, no_library}, Cpu),
         ?assertMatch(
             [_], [x || {~"cpu_refused", _, _} <- dyno_agent_stack_parts:warnings(~"n", Result)]
@@ -334,7 +334,7 @@ started_and_ended(Agent, EndMs, Starts, Samples) ->
             {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, config(preferred)),
             timer:sleep(rand:uniform(300)),
             Count =
-                case dyno_agent_instrument:read(Sampler) of
+                case dyno_agent_stack_parts:result(dyno_agent_instrument:read(Sampler)) of
                     #{cpu := #{samples := N}} ->
                         N;
                     #{cpu := {refused, Reason}} ->
@@ -432,7 +432,7 @@ until(Is) ->
 %% So many samples: a busy machine gives fewer in the same time.
 sampled(Sampler, Least, LongestMs) ->
     timer:sleep(250),
-    case dyno_agent_instrument:read(Sampler) of
+    case dyno_agent_stack_parts:result(dyno_agent_instrument:read(Sampler)) of
         #{cpu := #{samples := Count}} = Result when Count >= Least; LongestMs =< 0 -> Result;
         _ -> sampled(Sampler, Least, LongestMs - 250)
     end.

@@ -255,7 +255,7 @@ tells_what_it_costs_an_idle_node_once() ->
         {Before, _} = erpc:call(Node, erlang, statistics, [runtime]),
         timer:sleep(5000),
         {After, _} = erpc:call(Node, erlang, statistics, [runtime]),
-        #{cost_ns := CostNs} = dyno_agent_instrument:read(Sampler),
+        #{cost_ns := CostNs} = dyno_agent_stack_parts:result(dyno_agent_instrument:read(Sampler)),
         ct:log("~b ns told, ~b ms used", [CostNs, After - Before]),
         ?assert(CostNs / 1.0e6 > 0.65 * (After - Before))
     end).
@@ -373,7 +373,7 @@ in_node(Arguments, Config, Do) ->
 %% What was sampled at so many instants: on a busy machine they come less often.
 sampled(Sampler, Instants, LongestMs) ->
     timer:sleep(200),
-    case dyno_agent_instrument:read(Sampler) of
+    case dyno_agent_stack_parts:result(dyno_agent_instrument:read(Sampler)) of
         #{instants := N} = Result when N >= Instants; LongestMs =< 0 -> Result;
         _ -> sampled(Sampler, Instants, LongestMs - 200)
     end.
