@@ -113,7 +113,9 @@ settings(quick) -> #{interval_ms => 50, samples => 10}.
 
 %% A reading samples every process; all of them are there. How long it took.
 all_known(Discovery, Processes) ->
-    {Us, Figures} = timer:tc(fun() -> dyno_agent_instrument:read(Discovery) end),
+    {Us, Figures} = timer:tc(fun() ->
+        dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery))
+    end),
     #{discovered := Processes, groups := Groups} = Figures,
     Processes = lists:sum([N || #{alive := N} <- Groups]),
     Us / 1000.

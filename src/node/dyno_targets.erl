@@ -192,7 +192,9 @@ config(Module, Options, Without, Started) ->
     #{names := Names, needs := Needs, always := Always} = dyno_agent_instrument:about(Module),
     case Names -- Without of
         [] when not Always -> off;
-        On -> Module:config(maps:merge(Options#{names => On}, maps:with(Needs, Started)))
+        On ->
+            ForAll = maps:merge(Options#{names => On}, maps:with(Needs, Started)),
+            dyno_agent_instrument:config(Module, ForAll)
     end.
 
 facts(Node, #{offset_ns := OffsetNs, error_ns := ErrorNs}) ->

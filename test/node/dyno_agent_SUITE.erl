@@ -361,7 +361,7 @@ measures_where_heaps_are_limited(_Config) ->
         "Start(30_000).",
     ok = dyno_peers:eval(Node, Script),
     ?assertEqual(30_000, calls({dyno_work, leaf, 1}, dyno_counted:read(Calls))),
-    _ = dyno_agent_instrument:read(Processes),
+    _ = dyno_agent_process_parts:result(dyno_agent_instrument:read(Processes)),
     %% What does the same at the level `budget` may take what it needs, too.
     {ok, Budget} = dyno_agent:start(Agent, dyno_agent_calls, #{
         patterns => [{dyno_work, '_', '_'}], budget => 0.05
@@ -671,9 +671,11 @@ discovers_each_process_once(Config) ->
     end,
     Turn(),
     %% Reductions count from when a process is known: on a busy machine a while after its call.
-    #{discovered := 200} = dyno_agent_instrument:read(Discovery),
+    #{discovered := 200} = dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)),
     Turn(),
-    #{groups := Groups, discovered := 200} = dyno_agent_instrument:read(Discovery),
+    #{groups := Groups, discovered := 200} = dyno_agent_process_parts:result(
+        dyno_agent_instrument:read(Discovery)
+    ),
     %% A process that had no processor yet was seen with the message of its turn.
     ?assertMatch(
         [
@@ -705,7 +707,9 @@ looks_on_while_processes_die(Config) ->
         "Pids = [spawn(dyno_work, serve, []) || _ <- lists:seq(1, 10_000)],"
         "[Pid ! {call, Self, 1} || Pid <- Pids], [receive done -> ok end || _ <- Pids], Pids."
     ),
-    #{discovered := 10_000} = dyno_agent_instrument:read(Discovery),
+    #{discovered := 10_000} = dyno_agent_process_parts:result(
+        dyno_agent_instrument:read(Discovery)
+    ),
     Monitors = [monitor(process, Pid) || Pid <- Pids],
     [exit(Pid, kill) || Pid <- Pids],
     [
@@ -714,7 +718,9 @@ looks_on_while_processes_die(Config) ->
         end
      || Monitor <- Monitors
     ],
-    #{discovered := 10_000} = dyno_agent_instrument:read(Discovery),
+    #{discovered := 10_000} = dyno_agent_process_parts:result(
+        dyno_agent_instrument:read(Discovery)
+    ),
     _ = dyno_agent:detach(Agent).
 
 groups_processes(Config) ->
@@ -740,7 +746,7 @@ groups_processes(Config) ->
         "lists:nth(5, Pids) ! {call, self(), 1},"
         "[receive done -> ok end || _ <- Pids], Pids.",
     Pids = dyno_peers:eval(Node, Script),
-    #{groups := Groups} = dyno_agent_instrument:read(Discovery),
+    #{groups := Groups} = dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)),
     ?assertEqual(
         lists:sort([
             {{registered, the_one}, 1},
@@ -785,7 +791,7 @@ asks_again_for_a_label(Config) ->
             groups := [#{group := {label, {conn, '_'}}, discovered := 3, alive := 3}],
             discovered := 3
         },
-        dyno_agent_instrument:read(Discovery)
+        dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery))
     ),
     _ = [P ! stop || P <- Pids],
     _ = dyno_agent:detach(Agent).
@@ -812,7 +818,7 @@ hundred_thousand_short_lived_processes(Config) ->
     ok = dyno_agent_instrument:restart(Discovery),
     ok = dyno_peers:eval(Node, Script),
     Result = dyno_counted:read(Counters),
-    #{groups := Groups} = dyno_agent_instrument:read(Discovery),
+    #{groups := Groups} = dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)),
     Ours = [
         N
      || #{group := {_, {dyno_work, call, 1}}, discovered := N} <- Groups
@@ -862,7 +868,7 @@ works_beside_other_tracers(Config) ->
     ?assertEqual({10, 11}, dyno_peers:eval(Node, Script)),
     ?assertEqual(10, calls({dyno_work, leaf, 1}, dyno_counted:read(Counters))),
     %% dbg asks the module for its functions: that is a process, too.
-    #{groups := Groups} = dyno_agent_instrument:read(Discovery),
+    #{groups := Groups} = dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)),
     ?assert(lists:member({first_call, {dyno_work, call, 1}}, [G || #{group := G} <- Groups])),
     _ = dyno_agent:detach(Agent).
 

@@ -25,7 +25,7 @@ tables/0, ... <--------------- result ------
 The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 """.
 
--export([all/0, about/1, names/1, missing/1]).
+-export([all/0, about/1, config/2, names/1, missing/1]).
 -export([start_link/2, ask/3, restart/1, read/1]).
 -export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
 -export_type([histogram/0, profile/0, event/0, warning/0]).
@@ -37,7 +37,8 @@ The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 * `always`: it also runs with all of its names switched off, without measuring.
 * `vital`: the agent gives up if it ends.
 * `traces`: it slows the functions that it measures, so that a run without instruments is useful.
-* `parts`: another module describes the recording, and stays out of the target.
+* `parts`: another module describes the recording, and stays out of the target; for
+  instruments of dyno it may have `c:config/1`.
 """.
 -type about() :: #{
     names := [atom(), ...],
@@ -190,6 +191,7 @@ called if the load ends early.
 -callback warnings(Role :: binary(), result()) -> [warning()].
 
 -optional_callbacks([
+    config/1,
     start_link/1,
     restart/1,
     read/1,
@@ -228,6 +230,17 @@ about(Module) ->
         needs => [], always => false, vital => false, traces => false, parts => Module
     },
     maps:merge(Defaults, Module:about()).
+
+-doc "An instrument's configuration, by the module itself or by that of its parts.".
+-spec config(module(), options()) -> map() | off.
+config(Module, Options) -> (configures(Module)):config(Options).
+
+configures(Module) ->
+    #{parts := Parts} = about(Module),
+    case has(Parts, config) of
+        true -> Parts;
+        false -> Module
+    end.
 
 -doc "Every name that can be switched off.".
 -spec names([module()]) -> [atom()].

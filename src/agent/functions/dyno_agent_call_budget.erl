@@ -42,14 +42,13 @@
 -type calls() :: #{mfa() => non_neg_integer()}.
 
 -doc """
-An observation since the last one. `calls`: of counted functions, `recounted`: of `recounted/1`.
-`busy_ns`: the schedulers' work in a second. `births`: started processes. `discoverers`: functions
+An observation since the last one. `calls`: of counted functions, also of `recounted/1`. `busy_ns`:
+the schedulers' work in a second. `births`: started processes. `discoverers`: functions
 that name groups of processes.
 """.
 -type look() :: #{
     ns := pos_integer(),
     calls := calls(),
-    recounted => calls(),
     busy_ns := number(),
     births := non_neg_integer(),
     discoverers := [mfa()]
@@ -101,8 +100,7 @@ restart(#{timed := closed} = Plan) -> Plan#{timed := no};
 restart(Plan) -> Plan.
 
 -spec looked(look(), t()) -> t().
-looked(#{ns := Ns, calls := Calls, busy_ns := BusyNs} = Look, #{rates := Before} = Plan) ->
-    All = maps:merge(Calls, maps:get(recounted, Look, #{})),
+looked(#{ns := Ns, calls := All, busy_ns := BusyNs} = Look, #{rates := Before} = Plan) ->
     Rates = maps:merge(Before, #{MFA => C * 1.0e9 / Ns || MFA := C <- All}),
     Seen = Plan#{rates := Rates, busy_ns := max(?LEAST_BUSY_NS, BusyNs)},
     timing(Look, discovery(Look, recounting(Look, counting(Look, Seen)))).
@@ -128,8 +126,8 @@ counting(#{calls := Calls}, #{uncounted := Uncounted, rates := Rates} = Plan) ->
 last_counts(#{uncounted := Before, recounts := {Again, AllAgain}}) ->
     maps:merge(Before, #{MFA => {Of, AllAgain} || MFA := Of <- Again}).
 
-recounting(#{calls := Calls, recounted := Again}, #{recounting := now} = Plan) ->
-    #{recounts := {Of, All}} = Plan,
+recounting(#{calls := Both}, #{recounting := now, recounts := {Of, All}} = Plan) ->
+    {Again, Calls} = {maps:with(uncounted(Plan), Both), maps:without(uncounted(Plan), Both)},
     Plan#{recounts := {added(Again, Of), added(Calls, All)}, recounting := 0};
 recounting(#{ns := Ns}, #{uncounted := Uncounted, rates := Rates, recounting := Since} = Plan) when
     is_number(Since), map_size(Uncounted) > 0

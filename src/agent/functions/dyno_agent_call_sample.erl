@@ -16,7 +16,6 @@
 %% "Traps of the runtime"). So the sample is taken once, and not while statistics are measured.
 
 -export([open/4, sample/1, close/1]).
--export([per_call/2]).
 %% The pure part
 -export([new/0, called/4, returned/3, counted/1]).
 -export_type([sampler/0, sample/0, stacks/0]).
@@ -37,8 +36,6 @@
 -define(MOST_MS, 10_000).
 %% Flagging more stops the node for too long; then only new processes are seen.
 -define(MOST_PROCESSES, 5000).
-%% With fewer calls of a function the ratio is unreliable.
--define(LEAST, 10).
 
 -spec open([spec()], [dyno_agent_call_sessions:measure()], [pid()], pos_integer()) -> sampler().
 open(Functions, Measures, Without, Most) ->
@@ -166,25 +163,3 @@ count(MFA, Called, Made, Counts) ->
 
 -spec counted(stacks()) -> sample().
 counted(#{counts := Counts}) -> Counts.
-
--doc """
-The measured calls per call of each function, on average, from the sample and the call counts. If a
-function was hardly called in the sample but made calls there, these count for all its calls.
-""".
--spec per_call([#{mfa := mfa(), calls := non_neg_integer(), atom() => term()}], sample()) ->
-    #{mfa() => float()}.
-per_call(Functions, Sample) ->
-    Counts = [maps:get(MFA, Sample, {0, 0}) || #{mfa := MFA} <- Functions],
-    Sampled = lists:sum([C || {C, _} <- Counts]),
-    All = lists:sum([C || #{calls := C} <- Functions]),
-    #{
-        MFA =>
-            case Calls >= ?LEAST of
-                true -> Made / Calls;
-                false -> Made * All / max(1, Sampled) / Of
-            end
-     || #{mfa := MFA, calls := Of} <- Functions,
-        {Calls, Made} <- [maps:get(MFA, Sample, {0, 0})],
-        Made > 0,
-        Of > 0
-    }.

@@ -25,7 +25,7 @@
 %% always wanted, these functions have rows only; else dyno_agent_self_calls counts dyno's calls.
 
 -export([open/3, leave_out/2, close/1]).
--export([set/2, narrow/2, functions/2, without/2, recount/3, recounts/2]).
+-export([set/2, narrow/2, functions/2, without/2, recount/3]).
 -export([open_window/3, close_window/1, is_open/1, restart/1, stop/1, pause/1, resume/1]).
 -export([rows/2, counts/2, restart_counts/2, self_calls/1]).
 -export_type([t/0, measure/0, row_measure/0]).
@@ -150,15 +150,6 @@ without(Functions, #{session := Session, rows := Rows, without := Before} = Sess
 recount(Functions, IsOn, #{session := Session}) ->
     lists:foreach(fun(F) -> trace:function(Session, F, IsOn, [call_count]) end, Functions).
 
--spec recounts([mfa()], t()) -> #{mfa() => non_neg_integer()}.
-recounts(Functions, #{session := Session}) ->
-    #{
-        F => Calls
-     || F <- Functions,
-        {call_count, Calls} <- [trace:info(Session, F, call_count)],
-        is_integer(Calls)
-    }.
-
 -spec leave_out([pid()], t()) -> t().
 leave_out(Pids, #{session := Session, self_calls := SelfCalls, window := Window} = Sessions) ->
     ok = dyno_agent_self_calls:count(SelfCalls, [self() | Pids]),
@@ -275,17 +266,16 @@ info(MFA, Item, #{session := Session, rows := Rows, window := open}) ->
 info(_MFA, _Item, _Sessions) ->
     [].
 
--doc "The counted calls of modules' functions: 1 us a function.".
+-doc "The calls of modules' functions with a breakpoint that counts: 1 us a function.".
 -spec counts([module()], t()) -> #{mfa() => non_neg_integer()}.
 counts(_Modules, #{counts := false}) ->
     #{};
-counts(Modules, #{session := Session, without := Without, base := Base} = Sessions) ->
+counts(Modules, #{session := Session, base := Base} = Sessions) ->
     #{
         MFA => Calls
      || Module <- Modules,
         not is_map_key(Module, Base),
         MFA <- functions(Module, Sessions),
-        not is_map_key(MFA, Without),
         {call_count, Calls} <- [trace:info(Session, MFA, call_count)],
         is_integer(Calls)
     }.

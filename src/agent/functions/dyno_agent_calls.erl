@@ -34,9 +34,9 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md). The reading takes 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, peek/1]).
+-export([about/0, peek/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, measure/0, reading/0, result/0]).
+-export_type([config/0, measure/0, reading/0, row/0]).
 
 -type measure() :: dyno_agent_call_sessions:measure().
 
@@ -57,13 +57,16 @@ for `call_memory` (OTP 29 with the JIT; doc/architecture.md). The reading takes 
     {mfa(), Group :: term(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}.
 
 -doc """
-The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:result/0` of it.
+The reading of a node. On the caller's side `dyno_agent_call_times` makes its result of it.
 """.
 -type reading() :: #{
     %% Without dyno's calls.
     counted := #{mfa() => non_neg_integer()},
-    %% The window's rows without the overhead; the threads' times meanwhile.
+    %% The window's rows; the overhead in them, and how many measured calls functions made; the
+    %% threads' times meanwhile.
     rows := #{functions := [#{mfa := mfa(), atom() => term()}], callers := [row()]},
+    overhead := dyno_agent_overhead:reading(),
+    made := dyno_agent_call_sample:sample(),
     threads := #{atom() => dyno_agent_threads:times()},
     samples => #{
         estimates := #{mfa() => {number(), Low :: number(), High :: number()} | unknown},
@@ -75,27 +78,6 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes a `t:r
         node := node()
     },
     atom() => term()
-}.
-
--type result() :: #{
-    functions := [#{mfa := mfa(), atom() => term()}],
-    callers := [row()],
-    measured_functions := non_neg_integer(),
-    reloaded := [module()],
-    %% The share of the time without timing, because of reading.
-    off_by := float(),
-    timed := float(),
-    %% The least overhead in the time of a call.
-    least_overhead_ns := float() | undefined,
-    %% The node's processor time meanwhile, if each call is timed.
-    processor_ns => non_neg_integer(),
-    budget => #{
-        share := float(),
-        %% The cost of counting and timing, as a share of the schedulers' work.
-        spent := float(),
-        %% Called too often: their time is in that of their callers.
-        left_out := [mfa()]
-    }
 }.
 
 -type state() :: #{
@@ -151,34 +133,6 @@ about() ->
         parts => dyno_agent_call_parts,
         traces => true
     }.
-
--spec config(dyno_agent_instrument:options()) -> config() | off.
-config(#{patterns := []}) ->
-    off;
-config(#{level := off}) ->
-    off;
-config(#{level := budget, patterns := Patterns} = Options) ->
-    Stacks = #{stacks => Pid || #{dyno_agent_stacks := Pid} <- [Options]},
-    (with_processes(Options, Stacks))#{
-        patterns => Patterns,
-        budget => maps:get(budget, Options, dyno_agent_call_budget:default()),
-        may_time => maps:get(own_node, Options, false)
-    };
-config(#{patterns := Patterns, level := Level} = Options) ->
-    with_processes(Options, #{
-        patterns => Patterns,
-        measures => measures(Level),
-        select => maps:get(processes, Options, [])
-    }).
-
-with_processes(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
-with_processes(_Options, Config) -> Config.
-
-measures(discovery) -> [];
-measures(count) -> [call_count];
-measures(time) -> [call_time];
-measures(memory) -> [call_memory];
-measures(all) -> [call_time, call_memory].
 
 -doc "Returns the statistics until now, and goes on counting.".
 -spec peek(pid()) -> reading().
@@ -264,7 +218,7 @@ zero(State) ->
     Now = erlang:monotonic_time(nanosecond),
     {_, Newest} = dyno_agent_process:newest(),
     State#{
-        look => dyno_agent_call_look:zero(),
+        look => dyno_agent_call_look:now(#{}),
         kept => #{},
         reloaded => [],
         sums => dyno_agent_call_sums:new(),
@@ -334,19 +288,21 @@ handle_info(_Other, State) ->
 %% A look
 
 %% Asking for a function's count takes 1 us.
-next_look_ms(#{look := Look}) ->
-    case dyno_agent_call_look:is_recounting(Look) of
-        true -> ?RECOUNT_MS;
-        false -> max(?LOOK_MS, dyno_agent_call_look:size(Look))
+next_look_ms(#{look := Look, plan := Plan}) ->
+    case recounted(Plan) of
+        [] -> max(?LOOK_MS, dyno_agent_call_look:size(Look));
+        _ -> ?RECOUNT_MS
     end.
+
+recounted(none) -> [];
+recounted(Plan) -> dyno_agent_call_budget:recounted(Plan).
 
 looked(Before) ->
     #{sessions := Sessions, modules := Modules, look := Last, plan := Plan} = State = came(Before),
-    Again = [F || Plan =/= none, F <- dyno_agent_call_budget:recounted(Plan)],
-    Look = dyno_agent_call_look:now(Modules, Again, Sessions),
-    ok = dyno_agent_call_sessions:recount(Again, false, Sessions),
+    Look = dyno_agent_call_look:now(dyno_agent_call_sessions:counts(Modules, Sessions)),
+    ok = dyno_agent_call_sessions:recount(recounted(Plan), false, Sessions),
     {_, Newest} = dyno_agent_process:newest(),
-    Seen = State#{look := dyno_agent_call_look:counted(Look)},
+    Seen = State#{look := Look},
     Read =
         case Newest - map_get(read_at, Seen) of
             Started when Started >= ?MOST_STARTED; Started < 0 -> read_and_reset(Seen);
@@ -372,10 +328,15 @@ planned(Before, Plan, #{sessions := Sessions, config := Config, modules := Modul
         _ -> Next
     end.
 
+%% Breakpoints take a moment each: the reading is that when all are set.
 recounting(#{plan := Plan, sessions := Sessions, modules := Modules} = State) ->
-    case dyno_agent_call_budget:recounted(Plan) of
-        [] -> State;
-        Again -> State#{look := dyno_agent_call_look:again(Modules, Again, Sessions)}
+    case recounted(Plan) of
+        [] ->
+            State;
+        Again ->
+            ok = dyno_agent_call_sessions:recount(Again, true, Sessions),
+            Counts = dyno_agent_call_sessions:counts(Modules, Sessions),
+            State#{look := dyno_agent_call_look:now(Counts)}
     end.
 
 tell(Processes, Before, Plan) ->
@@ -418,7 +379,7 @@ came(#{loaded := Before, modules := Modules, patterns := Patterns, config := Con
 %% The module is about to be loaded again: take the old code's counts. If the load fails, counting
 %% goes on from zero.
 reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = State) ->
-    Counts = dyno_agent_call_sessions:counts([Module], Sessions),
+    Counts = counts([Module], State),
     ok = dyno_agent_call_sessions:restart_counts(Module, Sessions),
     #{loaded := Loaded, modules := Modules, look := Look} = State,
     State#{
@@ -488,6 +449,8 @@ result(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = State
         (budget(Counted, State))#{
             counted => Counted,
             rows => rows(State),
+            overhead => dyno_agent_overhead:read(Overhead),
+            made => map_get(sample, State),
             threads => dyno_agent_threads:between(Clocks, dyno_agent_threads:read(Threads)),
             measured_functions => lists:sum([
                 length(dyno_agent_call_sessions:functions(M, Sessions))
@@ -526,23 +489,29 @@ budget(Counted, #{plan := Plan, patterns := Patterns, config := #{budget := Shar
         }
     }.
 
-counted(#{sessions := Sessions, modules := Modules, kept := Kept}) ->
+counted(#{sessions := Sessions, modules := Modules, kept := Kept} = State) ->
     Own = dyno_agent_call_sessions:self_calls(Sessions),
-    Counts = dyno_agent_call_sessions:counts(Modules, Sessions),
+    Counts = counts(Modules, State),
     maps:map(
         fun(MFA, N) -> max(0, N - maps:get(MFA, Own, 0)) end,
         maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counts)
     ).
 
-rows(#{sums := Sums, overhead := Overhead, sample := Sample, table := Table} = State) ->
-    #{measures := Measures, plan := Plan} = State,
-    Functions = dyno_agent_call_sums:functions([call_time || Plan =/= none] ++ Measures, Sums),
-    Callers = [
-        {MFA, dyno_agent_process_table:group(Id, Table), Calls, Ns}
-     || Table =/= none, {MFA, Id, Calls, Ns} <- dyno_agent_call_sums:callers(?CALLER_ROWS, Sums)
-    ],
-    Made = dyno_agent_call_sample:per_call(Functions, Sample),
-    dyno_agent_overhead:corrected(#{functions => Functions, callers => Callers}, Made, Overhead).
+%% Not of functions that are counted again for a moment.
+counts(Modules, #{sessions := Sessions, plan := Plan}) ->
+    maps:without(recounted(Plan), dyno_agent_call_sessions:counts(Modules, Sessions)).
+
+rows(#{sums := Sums, table := Table, measures := Measures, plan := Plan}) ->
+    #{
+        functions => dyno_agent_call_sums:functions(
+            [call_time || Plan =/= none] ++ Measures, Sums
+        ),
+        callers => [
+            {MFA, dyno_agent_process_table:group(Id, Table), Calls, Ns}
+         || Table =/= none,
+            {MFA, Id, Calls, Ns} <- dyno_agent_call_sums:callers(?CALLER_ROWS, Sums)
+        ]
+    }.
 
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, #{overhead := Overhead, sessions := Sessions, sampler := Sampler}) ->

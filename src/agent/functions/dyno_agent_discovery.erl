@@ -10,7 +10,7 @@
 %% Runs in dyno_agent_processes, the owner of the trace session, which gets the messages of first
 %% calls, of monitors, and those for `due/2`.
 
--export([new/1, first_call/4, ended/4, results/2, table/1]).
+-export([new/1, first_call/4, ended/4, read/1, table/1]).
 -export([begin_scan/1, samples/2, end_scan/1, settle/1, restart/1]).
 -export([limit/2, loaded/2, leave_out/2, behind/2, due/2]).
 -export_type([t/0, due/0]).
@@ -225,16 +225,12 @@ restart(Before) ->
         lifetimes := Forgotten
     }.
 
--doc "The results, given the most processes that there can have been.".
--spec results(Most :: non_neg_integer(), t()) -> #{atom() => term()}.
-results(Most, #{table := Table, groups := All, lifetimes := Lifetimes} = State) ->
-    Groups = dyno_agent_groups:at_most(Most, All),
-    Followed = dyno_agent_lifetimes:alive(Lifetimes),
-    Alive = dyno_agent_process_table:alive(Table),
-    #{
-        discovers => map_get(discovers, State),
-        discovered => min(Most, map_get(discovered, State)),
-        groups => dyno_agent_groups:results(Alive, Followed, Groups)
+-spec read(t()) -> #{atom() => term()}.
+read(#{table := Table, groups := Groups, lifetimes := Lifetimes} = State) ->
+    (maps:with([discovers, discovered], State))#{
+        groups => dyno_agent_groups:read(Groups),
+        alive => dyno_agent_process_table:alive(Table),
+        followed => dyno_agent_lifetimes:alive(Lifetimes)
     }.
 
 %% Too many

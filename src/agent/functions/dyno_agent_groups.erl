@@ -6,9 +6,9 @@
 %% Sums and maxima by group of processes, which stay small for any number of processes: the
 %% knowledge of dyno_agent_discovery. Pure.
 
--export([new/0, id/2, may_have_names/2, count/2, count/4, at_most/2, lived/3]).
--export([begin_scan/1, sampled/2, end_scan/1, restart/2, results/3]).
--export_type([t/0, results/0]).
+-export([new/0, id/2, may_have_names/2, count/2, count/4, lived/3]).
+-export([begin_scan/1, sampled/2, end_scan/1, restart/2, read/1]).
+-export_type([t/0, reading/0]).
 
 -type id() :: dyno_agent_process_table:id().
 
@@ -32,31 +32,8 @@
     lives := dyno_agent_event_histogram:t()
 }.
 
--type results() :: #{
-    group := dyno_agent_processes:group(),
-    discovered := pos_integer(),
-    %% Estimated: these sent no message.
-    unseen := non_neg_integer(),
-    %% At the end; if not all were followed, estimated from the followed ones.
-    alive := non_neg_integer() | unknown,
-    %% Processes that lived until sampled: memory, reductions, queue and collections are of these
-    %% only.
-    sampled := non_neg_integer(),
-    memory_bytes := non_neg_integer(),
-    %% The largest sum over the group's processes in one scan.
-    memory_max_bytes := non_neg_integer(),
-    %% Since the restart, or since a later discovery.
-    reductions := non_neg_integer(),
-    message_queue_max := non_neg_integer(),
-    %% Garbage collections in the samples: a lower bound.
-    collections := non_neg_integer(),
-    %% Of some ended processes, from discovery; and the number of these still alive.
-    lives := dyno_agent_event_histogram:t(),
-    live_on := non_neg_integer()
-}.
+-type reading() :: #{id() => group()}.
 
-%% A share of fewer is unreliable.
--define(LEAST_FOLLOWED, 10).
 %% Further kinds are one group.
 -define(MAX_GROUPS, 2000).
 
@@ -117,21 +94,6 @@ count(More, All) ->
     end,
     maps:fold(fun(Id, Count, Acc) -> update(Id, Unseen(Count), Acc) end, All, More).
 
--doc "The same with at most this many processes: an estimate is no more than there can be.".
--spec at_most(non_neg_integer(), t()) -> t().
-at_most(Most, #{groups := Groups} = All) ->
-    Sum = fun(What) -> lists:sum([maps:get(What, Group) || _ := Group <- Groups]) end,
-    case {Sum(discovered), Sum(unseen)} of
-        {Discovered, Unseen} when Discovered > Most, Unseen > 0 ->
-            Part = max(0, Most - (Discovered - Unseen)) / Unseen,
-            Fewer = fun(_Id, #{discovered := N, unseen := U} = Group) ->
-                Group#{discovered := N - U + round(Part * U), unseen := round(Part * U)}
-            end,
-            All#{groups := maps:map(Fewer, Groups)};
-        _ ->
-            All
-    end.
-
 -spec lived(id(), Ns :: non_neg_integer(), t()) -> t().
 lived(Id, Ns, All) ->
     Lived = fun(#{lives := Lives} = Group) ->
@@ -172,30 +134,5 @@ restart(Alive, #{groups := Groups} = All) ->
     Restart = fun(Id, #{group := Kind}) -> group(Kind, maps:get(Id, Alive, 0)) end,
     All#{groups := maps:map(Restart, Groups)}.
 
--doc """
-The results, given the number and reductions of live processes by group, and the live ones among
-those followed from their beginning.
-""".
--spec results(Alive, Followed, t()) -> [results()] when
-    Alive :: #{id() => {non_neg_integer(), non_neg_integer()}},
-    Followed :: #{id() => pos_integer()}.
-results(Alive, Followed, #{groups := Groups}) ->
-    [
-        (maps:remove(ended_reductions, Group))#{
-            alive => alive(N, LiveOn, Group),
-            live_on => LiveOn,
-            reductions => Before + Reductions
-        }
-     || Id := #{discovered := Discovered, ended_reductions := Before} = Group <- Groups,
-        Discovered > 0,
-        {N, Reductions} <- [maps:get(Id, Alive, {0, 0})],
-        LiveOn <- [maps:get(Id, Followed, 0)]
-    ].
-
-alive(N, _LiveOn, #{unseen := 0}) ->
-    N;
-alive(N, LiveOn, #{unseen := Unseen, lives := Lives}) ->
-    case LiveOn + dyno_agent_event_histogram:count(Lives) of
-        Few when Few < ?LEAST_FOLLOWED -> unknown;
-        Followed -> N + round(Unseen * LiveOn / Followed)
-    end.
+-spec read(t()) -> reading().
+read(#{groups := Groups}) -> Groups.

@@ -13,8 +13,8 @@
 %% busy machine, and the counting process must be ready when a module is replaced.
 
 -export([open/1, close/1, restart/1, update/1, processes/1]).
--export([first_ns/1, least_ns/1, factor/1, corrected/3]).
--export_type([t/0]).
+-export([first_ns/1, least_ns/1, read/1]).
+-export_type([t/0, reading/0]).
 
 -opaque t() ::
     none
@@ -26,13 +26,17 @@
         since_ns := [float()]
     }.
 
+-doc """
+`factor`: the change of the overhead since counting began. `caller_side`: the time that a call adds
+to its caller, as a share of the overhead; `uncertain_ns`: of a call.
+""".
+-type reading() ::
+    none | #{factor := float(), caller_side := float(), uncertain_ns := float()}.
+
 -define(EVERY_MS, 500).
 -define(ROUNDS, 5).
 %% Half an hour's.
 -define(MOST, 3600).
-%% The relative error of the callees' part in a function's time: its calls are estimated by a
-%% sample.
--define(CALLER_SIDE_UNCERTAIN, 0.3).
 
 -doc """
 Measures the overhead if times are measured: 30 ms. The process that goes on measuring is linked to
@@ -108,15 +112,20 @@ answer(update, Caller, Since) -> more(?ROUNDS, Caller, Since).
 more(Rounds, Caller, Since) ->
     lists:sublist(dyno_agent_calibration:rounds(Rounds, Caller) ++ Since, ?MOST).
 
--spec factor(t()) -> float().
+-spec read(t()) -> reading().
+read(none) ->
+    none;
+read(#{overhead := Overhead} = All) ->
+    (maps:with([caller_side, uncertain_ns], Overhead))#{factor => factor(All)}.
+
 factor(#{since_ns := [_ | _] = Since, first_ns := First}) -> median(Since) / First;
 factor(_) -> 1.0.
 
 median(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)).
 
 -doc """
-The overhead of a call when counting began, by number of calling processes, for the sums that
-`corrected/3` uses.
+The overhead of a call when counting began, by number of calling processes, for the sums of
+overheads.
 """.
 -spec first_ns(t()) -> fun((Callers :: number()) -> number()).
 first_ns(none) -> fun(_Callers) -> 0.0 end;
@@ -128,42 +137,3 @@ least_ns(none) ->
     undefined;
 least_ns(#{overhead := Overhead} = All) ->
     dyno_agent_calibration:overhead_ns(1, Overhead) * factor(All).
-
--doc """
-Subtracts the overhead from all times: that of the calls of the function, and the part that its own
-measured calls leave in its time (dyno_agent_call_sample). Keeps the raw times (`raw_time_ns`), and
-adds the error of the overhead to the uncertainty.
-""".
--spec corrected(Result, Made :: #{mfa() => number()}, t()) -> Result when
-    Result :: #{
-        functions := [#{mfa := mfa(), atom() => term()}],
-        callers := [{mfa(), Group :: term(), Calls :: integer(), Ns :: integer()}],
-        atom() => term()
-    }.
-corrected(Result, _Made, none) ->
-    Result;
-corrected(#{functions := Raw, callers := Callers} = Result, Made, Overhead) ->
-    Functions = [corrected_function(Function, Made, Overhead) || Function <- Raw],
-    PerCall = #{MFA => Ns || #{mfa := MFA, overhead_ns := Ns} <- Functions},
-    Result#{
-        functions := Functions,
-        callers := [
-            {MFA, Group, Calls, own_ns(RawNs, Calls, maps:get(MFA, PerCall, 0))}
-         || {MFA, Group, Calls, RawNs} <- Callers
-        ]
-    }.
-
-corrected_function(#{mfa := MFA, calls := Calls, own_time_ns := RawNs} = Function, Made, All) ->
-    #{total_overhead_ns := TotalNs, uncertain_ns := UncertainNs} = Function,
-    #{overhead := #{caller_side := CallerSide, uncertain_ns := MoreNs}} = All,
-    CalleeNs = factor(All) * TotalNs / max(1, Calls),
-    CallerNs = CalleeNs * CallerSide * maps:get(MFA, Made, 0),
-    OffNs = factor(All) * MoreNs + CallerNs * ?CALLER_SIDE_UNCERTAIN,
-    (maps:remove(total_overhead_ns, Function))#{
-        overhead_ns => CalleeNs + CallerNs,
-        own_time_ns := own_ns(RawNs, Calls, CalleeNs + CallerNs),
-        raw_time_ns => RawNs,
-        uncertain_ns := UncertainNs + round(Calls * OffNs)
-    }.
-
-own_ns(RawNs, Calls, OverheadNs) -> max(0, RawNs - round(Calls * OverheadNs)).

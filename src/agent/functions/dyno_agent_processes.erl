@@ -44,11 +44,11 @@ modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1]).
+-export([about/0]).
 -export([table/1]).
 -export([loaded/2, leave_out/2, limit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
--export_type([config/0, group/0, results/0]).
+-export_type([config/0, group/0, reading/0]).
 
 -type config() :: #{
     patterns := [dyno_agent_patterns:pattern()],
@@ -58,14 +58,20 @@ modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`
 
 -type group() :: dyno_agent_kind:kind() | other.
 
--type results() :: #{
-    groups := [dyno_agent_groups:results()],
+-doc "On the caller's side `dyno_agent_process_parts` makes its result of it.".
+-type reading() :: #{
+    groups := dyno_agent_groups:reading(),
     discovered := non_neg_integer(),
+    %% The live processes by group, with their reductions; and those among the followed ones.
+    alive := #{pos_integer() => {non_neg_integer(), non_neg_integer()}},
+    followed := #{pos_integer() => pos_integer()},
     %% Until now; without functions called too often; or until there were too many processes.
     discovers := yes | in_part | gave_up,
+    %% The processes at the beginning, and those started since.
+    there := pos_integer(),
     started := non_neg_integer(),
     %% Whether all could be asked at the end; otherwise the values are of the scan before.
-    read => to_the_end | in_part
+    read := to_the_end | in_part
 }.
 
 -type state() :: #{
@@ -92,19 +98,6 @@ modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`
 
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [processes], parts => dyno_agent_process_parts, traces => true}.
-
--spec config(dyno_agent_instrument:options()) -> config() | off.
-config(#{patterns := []}) ->
-    off;
-config(#{level := Level}) when Level =:= off; Level =:= count -> off;
-config(#{level := budget, without := Without} = Options) ->
-    %% Without functions, no instrument reports functions called too often for discovery.
-    case lists:member(functions, Without) of
-        true -> off;
-        false -> maps:with([patterns, interval_ms], Options)
-    end;
-config(Options) ->
-    maps:with([patterns, interval_ms], Options).
 
 -doc "The process table, after all earlier messages.".
 -spec table(pid()) -> dyno_agent_process_table:t().
@@ -236,11 +229,12 @@ ended_scan(Read, #{discovery := Discovery, waiting := Waiting, newest := Newest}
         [] ->
             ok;
         _ ->
-            Started = max(0, newest() - Newest),
-            Results = (dyno_agent_discovery:results(map_get(there, State) + Started, Discovery))#{
-                read => Read, started => Started
+            Reading = (dyno_agent_discovery:read(Discovery))#{
+                there => map_get(there, State),
+                started => max(0, newest() - Newest),
+                read => Read
             },
-            lists:foreach(fun(From) -> gen_server:reply(From, Results) end, Waiting)
+            lists:foreach(fun(From) -> gen_server:reply(From, Reading) end, Waiting)
     end,
     TookMs = erlang:monotonic_time(millisecond) - BeganMs,
     NextMs = max(dyno_agent_instants:next_ms(IntervalMs) - TookMs, ?REST * TookMs),

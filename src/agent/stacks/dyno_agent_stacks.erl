@@ -36,7 +36,7 @@ for the waiting ones.
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1]).
+-export([about/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([config/0, cpu/0, group/0, reading/0, stack/0]).
 
@@ -116,13 +116,11 @@ together for at most one a scheduler.
     timer := reference()
 }.
 
-%% The average time between two instants, and their share of one scheduler; less beside other
-%% instruments.
+%% The average time between two instants, and their share of one scheduler.
 -define(LEAST_MS, 3).
 -define(MOST_MS, 2000).
 -define(SHARE, 0.015).
 -define(SHARE_OF_WAITS, 0.0003).
--define(SHARE_OF_TEST, 0.01).
 %% While a node is idle, instants for waiting processes are as far apart as it has been idle, up to
 %% this mean: each wakes sleeping schedulers. Idle is a node with few context switches, without
 %% dyno's own. Samples of the processor end that time at once.
@@ -131,8 +129,6 @@ together for at most one a scheduler.
 -define(OWN_SWITCHES, 200).
 -define(LIST_EVERY, 200).
 -define(LIST_EVERY_FOR_WAITS, 10_000).
-%% Of a budget; the rest of a third pays for lists and for waiting processes.
--define(SHARE_OF_BUDGET, 0.2).
 -define(ASKED, 32).
 %% Instants for each one that asks waiting processes too.
 -define(WAITING_EVERY, 20).
@@ -147,28 +143,6 @@ together for at most one a scheduler.
 -spec about() -> dyno_agent_instrument:about().
 about() ->
     #{names => [stacks], needs => [dyno_agent_processes], parts => dyno_agent_stack_parts}.
-
--spec config(dyno_agent_instrument:options()) -> config() | off.
-config(Options) ->
-    case {config_of(Options), Options} of
-        {off, _} -> off;
-        {Config, #{cpu := Cpu}} -> Config#{cpu => Cpu};
-        {Config, #{}} -> Config
-    end.
-
-config_of(#{processes := Selectors}) ->
-    #{purpose => profile, select => Selectors};
-config_of(#{profile := Profile} = Options) when Profile =:= sample; Profile =:= cpu ->
-    with_groups(Options, #{purpose => profile});
-config_of(#{level := off}) ->
-    off;
-config_of(#{level := budget, budget := Budget} = Options) ->
-    with_groups(Options, #{share => Budget * ?SHARE_OF_BUDGET});
-config_of(Options) ->
-    with_groups(Options, #{share => ?SHARE_OF_TEST}).
-
-with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
-with_groups(_Options, Config) -> Config.
 
 -spec init(config()) -> {ok, state()} | {error, {dyno_agent_cpu, dyno_agent_cpu:reason()}}.
 init(Config) ->

@@ -5,9 +5,9 @@
 -moduledoc false.
 %% Counted calls in a recording: tables and warnings. Pure, for the caller's side only.
 
--export([result/1, tables/0, metrics/0, warnings/2]).
+-export([config/1, result/1, tables/0, metrics/0, warnings/2]).
 
--type result() :: dyno_agent_calls:result().
+-type result() :: dyno_agent_call_times:result().
 
 %% A warning if times of more than this share of the run are missing.
 -define(MISSING, 0.05).
@@ -18,6 +18,34 @@
 %% Smaller excesses are within the error.
 -define(OVER_BUDGET, 1.5).
 -define(MODULES, 3).
+
+-spec config(dyno_agent_instrument:options()) -> dyno_agent_calls:config() | off.
+config(#{patterns := []}) ->
+    off;
+config(#{level := off}) ->
+    off;
+config(#{level := budget, patterns := Patterns} = Options) ->
+    Stacks = #{stacks => Pid || #{dyno_agent_stacks := Pid} <- [Options]},
+    (with_processes(Options, Stacks))#{
+        patterns => Patterns,
+        budget => maps:get(budget, Options, dyno_agent_call_budget:default()),
+        may_time => maps:get(own_node, Options, false)
+    };
+config(#{patterns := Patterns, level := Level} = Options) ->
+    with_processes(Options, #{
+        patterns => Patterns,
+        measures => measures(Level),
+        select => maps:get(processes, Options, [])
+    }).
+
+with_processes(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
+with_processes(_Options, Config) -> Config.
+
+measures(discovery) -> [];
+measures(count) -> [call_count];
+measures(time) -> [call_time];
+measures(memory) -> [call_memory];
+measures(all) -> [call_time, call_memory].
 
 -spec result(dyno_agent_calls:reading()) -> result().
 result(Reading) -> dyno_agent_call_times:result(Reading).

@@ -14,10 +14,30 @@
 %% Samples tell if no more than a tenth show a process that ran shortly before and waits again.
 
 -export([result/1, without_waiting/2, each_call/2, combine/1]).
--export_type([input/0, function_result/0]).
+-export_type([input/0, result/0, function_result/0]).
 
--type kind() :: dyno_agent_processes:group().
--type row() :: {mfa(), kind(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}.
+-type row() :: dyno_agent_calls:row().
+
+-type result() :: #{
+    functions := [#{mfa := mfa(), atom() => term()}],
+    callers := [row()],
+    measured_functions := non_neg_integer(),
+    reloaded := [module()],
+    %% The share of the time without timing, because of reading.
+    off_by := float(),
+    timed := float(),
+    %% The least overhead in the time of a call.
+    least_overhead_ns := float() | undefined,
+    %% The node's processor time meanwhile, if each call is timed.
+    processor_ns => non_neg_integer(),
+    budget => #{
+        share := float(),
+        %% The cost of counting and timing, as a share of the schedulers' work.
+        spent := float(),
+        %% Called too often: their time is in that of their callers.
+        left_out := [mfa()]
+    }
+}.
 
 -type input() :: #{
     %% Of functions counted all the time.
@@ -64,15 +84,17 @@
 %% The normal distribution's 97.5 %.
 -define(WIDTH, 1.96).
 
--spec result(dyno_agent_calls:reading()) -> dyno_agent_calls:result().
-result(#{counted := Counted, rows := Timed, threads := Times, reloaded := Reloaded} = Read) ->
-    Rows = without_waiting(Times, Timed),
+-spec result(dyno_agent_calls:reading()) -> result().
+result(#{counted := Counted, rows := Raw, threads := Times, reloaded := Reloaded} = Read) ->
+    #{overhead := Overhead, made := Sample} = Read,
+    Made = dyno_agent_call_overhead:per_call(map_get(functions, Raw), Sample),
+    Rows = without_waiting(Times, dyno_agent_call_overhead:corrected(Raw, Made, Overhead)),
     #{functions := Functions, callers := Callers} =
         case Read of
             #{samples := Samples} -> within_budget(Counted, Rows, Samples);
             #{} -> each_call(Counted, Rows)
         end,
-    (maps:without([counted, rows, threads, samples], Read))#{
+    (maps:without([counted, rows, threads, samples, overhead, made], Read))#{
         functions => [at_least(F, Reloaded) || F <- Functions],
         callers => Callers
     }.

@@ -5,10 +5,100 @@
 -moduledoc false.
 %% Groups of processes in a recording. Pure, for the caller's side only.
 
--export([tables/0, metrics/0, warnings/2, quantile_ns/3]).
+-export([config/1, result/1, tables/0, metrics/0, warnings/2, quantile_ns/3]).
 
+-type results() :: #{
+    groups := [group()],
+    discovered := non_neg_integer(),
+    discovers := yes | in_part | gave_up,
+    started := non_neg_integer(),
+    read := to_the_end | in_part
+}.
+
+-type group() :: #{
+    group := dyno_agent_processes:group(),
+    discovered := pos_integer(),
+    %% Estimated: these sent no message.
+    unseen := non_neg_integer(),
+    %% At the end; if not all were followed, estimated from the followed ones.
+    alive := non_neg_integer() | unknown,
+    %% Processes that lived until sampled: memory, reductions, queue and collections are of these
+    %% only.
+    sampled := non_neg_integer(),
+    memory_bytes := non_neg_integer(),
+    %% The largest sum over the group's processes in one scan.
+    memory_max_bytes := non_neg_integer(),
+    %% Since the restart, or since a later discovery.
+    reductions := non_neg_integer(),
+    message_queue_max := non_neg_integer(),
+    %% Garbage collections in the samples: a lower bound.
+    collections := non_neg_integer(),
+    %% Of some ended processes, from discovery; and the number of these still alive.
+    lives := dyno_agent_event_histogram:t(),
+    live_on := non_neg_integer()
+}.
+
+%% A share of fewer is unreliable.
+-define(LEAST_FOLLOWED, 10).
 %% If the processes started are more than this multiple of those found, some may be missing.
 -define(MANY_MORE, 2).
+
+-spec config(dyno_agent_instrument:options()) -> dyno_agent_processes:config() | off.
+config(#{patterns := []}) ->
+    off;
+config(#{level := Level}) when Level =:= off; Level =:= count -> off;
+config(#{level := budget, without := Without} = Options) ->
+    %% Without functions, no instrument reports functions called too often for discovery.
+    case lists:member(functions, Without) of
+        true -> off;
+        false -> maps:with([patterns, interval_ms], Options)
+    end;
+config(Options) ->
+    maps:with([patterns, interval_ms], Options).
+
+-doc """
+The results by group. An estimate is no more than the processes that there can have been. Of live
+processes the table has number and reductions; the live ones among those followed from their
+beginning give the share of the unseen ones.
+""".
+-spec result(dyno_agent_processes:reading()) -> results().
+result(#{groups := Groups, alive := Alive, followed := Followed, there := There} = Read) ->
+    Most = There + map_get(started, Read),
+    (maps:without([alive, followed, there], Read))#{
+        discovered := min(Most, map_get(discovered, Read)),
+        groups := [
+            (maps:remove(ended_reductions, Group))#{
+                alive => alive(N, LiveOn, Group),
+                live_on => LiveOn,
+                reductions => Before + Reductions
+            }
+         || Id := #{discovered := All, ended_reductions := Before} = Group <- at_most(Most, Groups),
+            All > 0,
+            {N, Reductions} <- [maps:get(Id, Alive, {0, 0})],
+            LiveOn <- [maps:get(Id, Followed, 0)]
+        ]
+    }.
+
+alive(N, _LiveOn, #{unseen := 0}) ->
+    N;
+alive(N, LiveOn, #{unseen := Unseen, lives := Lives}) ->
+    case LiveOn + dyno_agent_event_histogram:count(Lives) of
+        Few when Few < ?LEAST_FOLLOWED -> unknown;
+        Followed -> N + round(Unseen * LiveOn / Followed)
+    end.
+
+at_most(Most, Groups) ->
+    Sum = fun(What) -> lists:sum([maps:get(What, Group) || _ := Group <- Groups]) end,
+    case {Sum(discovered), Sum(unseen)} of
+        {Discovered, Unseen} when Discovered > Most, Unseen > 0 ->
+            Part = max(0, Most - (Discovered - Unseen)) / Unseen,
+            Fewer = fun(_Id, #{discovered := N, unseen := U} = Group) ->
+                Group#{discovered := N - U + round(Part * U), unseen := round(Part * U)}
+            end,
+            maps:map(Fewer, Groups);
+        _ ->
+            Groups
+    end.
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
@@ -87,7 +177,7 @@ discovered(Results) ->
         _ -> {All, 1, {at_least, All - Unseen}}
     end.
 
--spec warnings(Role :: binary(), dyno_agent_processes:results()) ->
+-spec warnings(Role :: binary(), results()) ->
     [dyno_agent_instrument:warning()].
 warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
     [

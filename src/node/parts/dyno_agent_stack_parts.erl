@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Sampled stacks in a recording. Pure, for the caller's side only.
 
--export([result/1, profiles/0, tables/0, metrics/0, warnings/2]).
+-export([config/1, result/1, profiles/0, tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_stack_result:result().
 
@@ -19,6 +19,33 @@
 -define(ENOUGH, 100).
 %% Samples that say nothing: a handful may be dyno's own short processes.
 -define(FEW, 30).
+
+%% The share of one scheduler for instants beside other instruments, and that of a budget; the rest
+%% of a third pays for lists and for waiting processes.
+-define(SHARE_OF_TEST, 0.01).
+-define(SHARE_OF_BUDGET, 0.2).
+
+-spec config(dyno_agent_instrument:options()) -> dyno_agent_stacks:config() | off.
+config(Options) ->
+    case {config_of(Options), Options} of
+        {off, _} -> off;
+        {Config, #{cpu := Cpu}} -> Config#{cpu => Cpu};
+        {Config, #{}} -> Config
+    end.
+
+config_of(#{processes := Selectors}) ->
+    #{purpose => profile, select => Selectors};
+config_of(#{profile := Profile} = Options) when Profile =:= sample; Profile =:= cpu ->
+    with_groups(Options, #{purpose => profile});
+config_of(#{level := off}) ->
+    off;
+config_of(#{level := budget, budget := Budget} = Options) ->
+    with_groups(Options, #{share => Budget * ?SHARE_OF_BUDGET});
+config_of(Options) ->
+    with_groups(Options, #{share => ?SHARE_OF_TEST}).
+
+with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
+with_groups(_Options, Config) -> Config.
 
 -spec result(dyno_agent_stacks:reading()) -> result().
 result(Reading) -> dyno_agent_stack_result:result(Reading).

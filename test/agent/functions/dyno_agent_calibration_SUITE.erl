@@ -108,8 +108,7 @@ nothing_is_taken_that_was_not_added(_Config) ->
         ],
         callers => [{{m, f, 0}, other, 4, 1000}, {{m, g, 0}, other, 4, 10}]
     },
-    Calibrated = #{overheads_ns => [{1, 50.0}], uncertain_ns => 5.0, caller_side => 0.0},
-    Overhead = #{overhead => Calibrated, prober => self(), first_ns => 50.0, since_ns => []},
+    Overhead = #{factor => 1.0, uncertain_ns => 5.0, caller_side => 0.0},
     ?assertMatch(
         #{
             functions := [
@@ -118,9 +117,9 @@ nothing_is_taken_that_was_not_added(_Config) ->
             ],
             callers := [{_, other, 4, 800}, {_, other, 4, 0}]
         },
-        dyno_agent_overhead:corrected(Result, #{}, Overhead)
+        dyno_agent_call_overhead:corrected(Result, #{}, Overhead)
     ),
-    ?assertEqual(Result, dyno_agent_overhead:corrected(Result, #{}, none)).
+    ?assertEqual(Result, dyno_agent_call_overhead:corrected(Result, #{}, none)).
 
 %% The overhead grows with the processes that call, each by its share of the calls.
 between_the_measured_numbers(_Config) ->
@@ -138,7 +137,7 @@ only_where_times_are_measured(_Config) ->
 %% All are multiplied by the factor by which the overhead of an empty function has changed since.
 overheads_follow_the_machine(_Config) ->
     Overhead = dyno_agent_overhead:open([call_time]),
-    ?assertEqual(1.0, dyno_agent_overhead:factor(Overhead)),
+    ?assertMatch(#{factor := 1.0}, dyno_agent_overhead:read(Overhead)),
     MFA = {m, f, 0},
     OfACall = fun(At) ->
         Function = #{
@@ -149,13 +148,15 @@ overheads_follow_the_machine(_Config) ->
             uncertain_ns => 0
         },
         #{functions := [#{mfa := MFA, overhead_ns := Ns} = Corrected]} =
-            dyno_agent_overhead:corrected(#{functions => [Function], callers => []}, #{}, At),
+            dyno_agent_call_overhead:corrected(
+                #{functions => [Function], callers => []}, #{}, dyno_agent_overhead:read(At)
+            ),
         ?assertNot(is_map_key(total_overhead_ns, Corrected)),
         Ns
     end,
     ?assertEqual(20.0, OfACall(Overhead)),
     Restarted = dyno_agent_overhead:restart(Overhead),
-    Factor = dyno_agent_overhead:factor(Restarted),
+    #{factor := Factor} = dyno_agent_overhead:read(Restarted),
     ct:pal("by ~p since", [Factor]),
     ?assert(Factor > 0.1 andalso Factor < 10),
     ?assert(abs(OfACall(Restarted) - 20.0 * Factor) < 1.0e-6),
@@ -183,7 +184,7 @@ goes_on_calling(_Config) ->
         #{since_ns := Since} = dyno_agent_overhead:update(Overhead),
         length(Since) rem 5 =/= 0
     end),
-    Factor = dyno_agent_overhead:factor(dyno_agent_overhead:update(Overhead)),
+    #{factor := Factor} = dyno_agent_overhead:read(dyno_agent_overhead:update(Overhead)),
     ?assert(Factor > 0.1 andalso Factor < 10, Factor),
     ok = dyno_agent_overhead:close(Overhead),
     dyno_suites:await(fun() -> not is_process_alive(Prober) end),

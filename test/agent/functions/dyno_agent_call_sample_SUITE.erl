@@ -101,14 +101,14 @@ exceptions_pass_several(_Config) ->
 per_call_by_the_sample(_Config) ->
     Functions = [#{mfa => mfa(F), calls => Calls} || {F, Calls} <- [{g, 1000}, {f, 5000}]],
     Sample = #{mfa(g) => {20, 100}, mfa(f) => {100, 0}, mfa(other) => {7, 7}},
-    ?assertEqual(#{mfa(g) => 5.0}, dyno_agent_call_sample:per_call(Functions, Sample)),
-    ?assertEqual(#{}, dyno_agent_call_sample:per_call(Functions, #{})).
+    ?assertEqual(#{mfa(g) => 5.0}, dyno_agent_call_overhead:per_call(Functions, Sample)),
+    ?assertEqual(#{}, dyno_agent_call_overhead:per_call(Functions, #{})).
 
 %% A loop that is called once: of all calls it is taken to make as many as of those that were seen.
 rarely_called_by_all(_Config) ->
     Functions = [#{mfa => mfa(F), calls => Calls} || {F, Calls} <- [{g, 2}, {f, 5000}, {h, 0}]],
     Sample = #{mfa(g) => {0, 100}, mfa(f) => {100, 0}, mfa(h) => {1, 1}},
-    #{{m, g, 0} := Each} = Made = dyno_agent_call_sample:per_call(Functions, Sample),
+    #{{m, g, 0} := Each} = Made = dyno_agent_call_overhead:per_call(Functions, Sample),
     ?assertEqual(1, map_size(Made)),
     ?assert(abs(Each - 5002 / 101 * 100 / 2) < 0.001).
 

@@ -138,7 +138,7 @@ a_life_ends_when_it_is_noticed(_Config) ->
 %% out which ones these are are the functions' instrument.
 nobody_says_what_is_called_too_often(_Config) ->
     Config = fun(Level, Without) ->
-        dyno_agent_processes:config(#{
+        dyno_agent_process_parts:config(#{
             patterns => [{m, '_', '_'}], level => Level, without => Without, interval_ms => 1000
         })
     end,
@@ -168,7 +168,7 @@ how_long_short_lived_processes_live(_Config) ->
         ok = dyno_agent_instrument:restart(Discovery),
         ?assertMatch(
             [#{discovered := 2, alive := 2, sampled := 2, lives := #{count := 0}}],
-            map_get(groups, dyno_agent_instrument:read(Discovery))
+            map_get(groups, dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)))
         )
     end).
 
@@ -178,7 +178,9 @@ counts_garbage_collections(_Config) ->
         #{groups := [_]} = wait_for(1, Discovery),
         Collect = fun(Times) ->
             _ = [erpc:call(Node, erlang, garbage_collect, [Pid, [{type, minor}]]) || _ <- Times],
-            #{groups := [#{collections := N}]} = dyno_agent_instrument:read(Discovery),
+            #{groups := [#{collections := N}]} = dyno_agent_process_parts:result(
+                dyno_agent_instrument:read(Discovery)
+            ),
             N
         end,
         _ = Collect([1, 2]),
@@ -211,7 +213,9 @@ leaves_its_own_out(_Config) ->
         ok = dyno_agent_instrument:read(Sampler),
         _ = dyno_agent_instrument:read(Resources),
         #{callers := Callers, functions := Functions} = dyno_counted:read(Counters),
-        #{groups := Groups} = dyno_agent_instrument:read(Discovery),
+        #{groups := Groups} = dyno_agent_process_parts:result(
+            dyno_agent_instrument:read(Discovery)
+        ),
         Found = [G || #{group := G} <- Groups],
         ?assert(lists:keymember({dyno_kinds, live, 1}, 2, Found), Found),
         ?assertEqual([], [G || G <- Found, dyno_agent_kind:is_own(G)]),
@@ -250,7 +254,7 @@ with_discovery(Patterns, Test) ->
 
 %% First calls come as messages.
 wait_for(Count, Discovery) ->
-    case dyno_agent_instrument:read(Discovery) of
+    case dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)) of
         #{discovered := Count} = Results -> Results;
         _ -> wait_for(Count, Discovery)
     end.

@@ -210,7 +210,9 @@ discovers_all_without_their_messages(_Config) ->
         ct:pal("~b messages of 20,000 processes", [Messages]),
         ?assert(Messages < 10_000, Messages),
         #{callers := Callers, functions := Functions} = dyno_counted:read(Calls),
-        #{groups := Groups, discovered := Discovered} = dyno_agent_instrument:read(Processes),
+        #{groups := Groups, discovered := Discovered} = dyno_agent_process_parts:result(
+            dyno_agent_instrument:read(Processes)
+        ),
         %% How many there are is an estimate then.
         ?assert(abs(Discovered - 20_000) < 2000, Discovered),
         OfGroup = lists:sum([N || #{group := {_, ?MFA}, discovered := N} <- Groups]),
@@ -258,7 +260,7 @@ labelled(Processes, Count) ->
     end.
 
 labelled(Processes) ->
-    #{groups := Groups} = dyno_agent_instrument:read(Processes),
+    #{groups := Groups} = dyno_agent_process_parts:result(dyno_agent_instrument:read(Processes)),
     lists:sum([N || #{group := {label, another}, discovered := N} <- Groups]).
 
 %% As dyno_targets does.

@@ -62,7 +62,7 @@ end_per_suite(_Config) ->
 
 a_budget_is_for_stacks_too(_Config) ->
     Share = fun(Budget) ->
-        #{share := Share} = dyno_agent_stacks:config(#{level => budget, budget => Budget}),
+        #{share := Share} = dyno_agent_stack_parts:config(#{level => budget, budget => Budget}),
         Share
     end,
     ?assert(Share(0.05) =< 0.05 / 4),

@@ -187,7 +187,9 @@ levels_by_default(_Config) ->
 
 levels(_Config) ->
     Config = fun(Module, Level) ->
-        Module:config(#{patterns => [{m, '_', '_'}], level => Level, interval_ms => 10})
+        dyno_agent_instrument:config(Module, #{
+            patterns => [{m, '_', '_'}], level => Level, interval_ms => 10
+        })
     end,
     Levels = [count, discovery, time, memory, all],
     ?assertEqual(
