@@ -90,14 +90,18 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes its re
     %% All loaded modules, and the measured ones.
     loaded := [module()],
     modules := [module()],
-    %% The last one.
-    look := dyno_agent_call_look:t(),
+    %% The last one: all counts, and by what else the budget is decided.
+    look := #{
+        at := Ns :: integer(),
+        counts := #{mfa() => non_neg_integer()},
+        worked := Ns :: integer(),
+        newest := non_neg_integer()
+    },
     kept := #{mfa() => non_neg_integer()},
     reloaded := [module()],
     sums := dyno_agent_call_sums:t(),
-    %% The next process's number at the last reading of rows; the number of rows then.
+    %% The next process's number at the last reading of rows.
     read_at := non_neg_integer(),
-    rows := non_neg_integer(),
     %% The start of all, and of the open window; how long it was open before, and paused.
     since := integer(),
     open_since := integer(),
@@ -158,7 +162,7 @@ begun(Patterns, Config) ->
     Specs = [F || M <- Modules, F <- dyno_agent_patterns:specs(M, Patterns)],
     Others = dyno_agent_process:others(),
     Sampler = dyno_agent_call_sample:open(Specs, Measures, Others, ?CALLS_IN_SAMPLE),
-    Closed = sessions(Patterns, Measures, Config),
+    Closed = sessions(Patterns, Config),
     Select = maps:get(select, Config, []),
     Open =
         case Config of
@@ -203,10 +207,11 @@ measured(_Patterns, #{measures := []}) -> [];
 measured(Patterns, _Config) -> dyno_agent_patterns:measured(Patterns).
 
 %% If rows are always kept for all processes, counts are not needed.
-sessions(Patterns, _Measures, #{budget := _} = Config) ->
+sessions(Patterns, #{budget := _} = Config) ->
     Rows = [call_time || maps:get(may_time, Config, true)],
     dyno_agent_call_sessions:open(Patterns, #{counts => true, own => true}, Rows);
-sessions(Patterns, Measures, Config) ->
+sessions(Patterns, Config) ->
+    Measures = maps:get(measures, Config, []),
     Rows = Measures -- [call_count],
     Counts = #{
         counts => Measures =/= [] andalso maps:get(select, Config, []) =:= [],
@@ -218,12 +223,11 @@ zero(State) ->
     Now = erlang:monotonic_time(nanosecond),
     {_, Newest} = dyno_agent_process:newest(),
     State#{
-        look => dyno_agent_call_look:now(#{}),
+        look => look(#{}),
         kept => #{},
         reloaded => [],
         sums => dyno_agent_call_sums:new(),
         read_at => Newest,
-        rows => 0,
         since => Now,
         open_since => Now,
         open_ns => 0,
@@ -237,16 +241,17 @@ zero(State) ->
 handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(peek, _From, State) ->
-    {Result, Read} = result(read_and_reset(came(State))),
-    {reply, Result, Read};
+    Read = read_and_reset(came(State)),
+    {reply, reading(Read), Read};
 handle_call(read, _From, Before) ->
     #{sessions := Sessions} = State = came(Before),
     ok = dyno_agent_call_sessions:stop(Sessions),
-    {Result, Read} = result(read_rows(before_rows(State))),
+    Read = read_rows(before_rows(State)),
+    Reading = reading(Read),
     %% The rows are in the sums now: a second reading must not add them again.
     ok = dyno_agent_call_sessions:resume(Sessions),
     ok = dyno_agent_call_sessions:stop(Sessions),
-    {reply, Result, Read}.
+    {reply, Reading, Read}.
 
 restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = State) ->
     Sample = dyno_agent_call_sample:sample(Sampler),
@@ -288,9 +293,9 @@ handle_info(_Other, State) ->
 %% A look
 
 %% Asking for a function's count takes 1 us.
-next_look_ms(#{look := Look, plan := Plan}) ->
+next_look_ms(#{look := #{counts := Counts}, plan := Plan}) ->
     case recounted(Plan) of
-        [] -> max(?LOOK_MS, dyno_agent_call_look:size(Look));
+        [] -> max(?LOOK_MS, map_size(Counts));
         _ -> ?RECOUNT_MS
     end.
 
@@ -299,7 +304,7 @@ recounted(Plan) -> dyno_agent_call_budget:recounted(Plan).
 
 looked(Before) ->
     #{sessions := Sessions, modules := Modules, look := Last, plan := Plan} = State = came(Before),
-    Look = dyno_agent_call_look:now(dyno_agent_call_sessions:counts(Modules, Sessions)),
+    Look = look(dyno_agent_call_sessions:counts(Modules, Sessions)),
     ok = dyno_agent_call_sessions:recount(recounted(Plan), false, Sessions),
     {_, Newest} = dyno_agent_process:newest(),
     Seen = State#{look := Look},
@@ -313,9 +318,31 @@ looked(Before) ->
             Read;
         _ ->
             Discoverers = dyno_agent_call_rows:discoverers(map_get(table, State)),
-            Since = dyno_agent_call_look:since(Look, Last, Discoverers),
+            Since = (since(Look, Last))#{discoverers => Discoverers},
             planned(Plan, dyno_agent_call_budget:looked(Since, Plan), Read)
     end.
+
+look(Counts) ->
+    Normal = erlang:system_info(schedulers),
+    Worked = [W || {Id, W, _} <- erlang:statistics(scheduler_wall_time), Id =< Normal],
+    {_, Newest} = dyno_agent_process:newest(),
+    #{
+        at => erlang:monotonic_time(nanosecond),
+        counts => Counts,
+        worked => erlang:convert_time_unit(lists:sum(Worked), native, nanosecond),
+        newest => Newest
+    }.
+
+since(Look, Before) ->
+    #{at := Now, counts := Counts, worked := Worked, newest := Newest} = Look,
+    #{at := Then, counts := Earlier, worked := WorkedBefore, newest := NewestBefore} = Before,
+    Ns = max(1, Now - Then),
+    #{
+        ns => Ns,
+        calls => #{MFA => max(0, N - maps:get(MFA, Earlier, 0)) || MFA := N <- Counts},
+        busy_ns => (Worked - WorkedBefore) * 1.0e9 / Ns,
+        births => max(0, Newest - NewestBefore)
+    }.
 
 planned(Before, Plan, #{sessions := Sessions, config := Config, modules := Modules} = State) ->
     Left = dyno_agent_call_budget:uncounted(Plan),
@@ -335,8 +362,7 @@ recounting(#{plan := Plan, sessions := Sessions, modules := Modules} = State) ->
             State;
         Again ->
             ok = dyno_agent_call_sessions:recount(Again, true, Sessions),
-            Counts = dyno_agent_call_sessions:counts(Modules, Sessions),
-            State#{look := dyno_agent_call_look:now(Counts)}
+            State#{look := look(dyno_agent_call_sessions:counts(Modules, Sessions))}
     end.
 
 tell(Processes, Before, Plan) ->
@@ -381,14 +407,14 @@ came(#{loaded := Before, modules := Modules, patterns := Patterns, config := Con
 reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = State) ->
     Counts = counts([Module], State),
     ok = dyno_agent_call_sessions:restart_counts(Module, Sessions),
-    #{loaded := Loaded, modules := Modules, look := Look} = State,
+    #{loaded := Loaded, modules := Modules, look := #{counts := Last} = Look} = State,
     State#{
         kept := maps:merge_with(fun(_, A, B) -> A + B end, Kept, Counts),
         reloaded := lists:umerge([Module], Reloaded),
         %% Like a new module at the next look.
         loaded := lists:delete(Module, Loaded),
         modules := lists:delete(Module, Modules),
-        look := dyno_agent_call_look:without(maps:keys(Counts), Look)
+        look := Look#{counts := maps:without(maps:keys(Counts), Last)}
     }.
 
 %% Rows
@@ -416,9 +442,9 @@ read_rows(#{sessions := Sessions, modules := Modules, overhead := Overhead} = St
                 call_ns => dyno_agent_overhead:first_ns(Overhead)
             },
             {Added, Rows} = dyno_agent_call_rows:read(Modules, Sessions, Table, With, Sums),
+            ok = few(Rows),
             State#{
                 sums := Added,
-                rows := few(Rows),
                 open_ns := OpenNs + erlang:monotonic_time(nanosecond) - Since
             }
     end.
@@ -435,34 +461,31 @@ before_rows(#{config := Config, overhead := Overhead} = State) ->
     State#{overhead := dyno_agent_overhead:update(Overhead)}.
 
 %% Processes start faster than their rows can be read.
-few(Rows) when Rows < ?MOST_ROWS -> Rows;
+few(Rows) when Rows < ?MOST_ROWS -> ok;
 few(Rows) -> exit({shutdown, {limit_bytes, ?MOST_ROWS * ?ROW_BYTES, Rows * ?ROW_BYTES}}).
 
-%% The result
+%% The reading
 
-result(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = State) ->
+reading(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = State) ->
     #{sessions := Sessions, modules := Modules, since := Since, clocks := Clocks} = State,
+    #{open_ns := OpenNs, gaps_ns := GapsNs, processor_since := ProcessorSince} = State,
     Ns = max(1, erlang:monotonic_time(nanosecond) - Since),
     Counted = counted(State),
-    #{open_ns := OpenNs, gaps_ns := GapsNs, processor_since := ProcessorSince} = State,
-    {
-        (budget(Counted, State))#{
-            counted => Counted,
-            rows => rows(State),
-            overhead => dyno_agent_overhead:read(Overhead),
-            made => map_get(sample, State),
-            threads => dyno_agent_threads:between(Clocks, dyno_agent_threads:read(Threads)),
-            measured_functions => lists:sum([
-                length(dyno_agent_call_sessions:functions(M, Sessions))
-             || M <- Modules
-            ]),
-            reloaded => Reloaded,
-            off_by => GapsNs / Ns,
-            timed => min(1.0, OpenNs / Ns),
-            least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
-            processor_ns => dyno_agent_os:processor_ns() - ProcessorSince
-        },
-        State
+    (budget(Counted, State))#{
+        counted => Counted,
+        rows => rows(State),
+        overhead => dyno_agent_overhead:read(Overhead),
+        made => map_get(sample, State),
+        threads => dyno_agent_threads:between(Clocks, dyno_agent_threads:read(Threads)),
+        measured_functions => lists:sum([
+            length(dyno_agent_call_sessions:functions(M, Sessions))
+         || M <- Modules
+        ]),
+        reloaded => Reloaded,
+        off_by => GapsNs / Ns,
+        timed => min(1.0, OpenNs / Ns),
+        least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
+        processor_ns => dyno_agent_os:processor_ns() - ProcessorSince
     }.
 
 budget(_Counted, #{plan := none}) ->

@@ -6,7 +6,7 @@
 %% Turns sampled addresses into stacks of functions. Names are looked up for many samples at once,
 %% in a dirty scheduler, and cached for two seconds: newly loaded code may reuse an address.
 
--export([new/0, decode/3, path/3, innermost/1]).
+-export([new/0, decode/3, path/3]).
 -export_type([t/0, stack/0, frame/0, decoded/0]).
 
 -opaque t() :: #{
@@ -175,11 +175,3 @@ joined(Outer, [First | _] = Inner, true) ->
 once([Frame, Frame | Rest]) -> once([Frame | Rest]);
 once([Frame | Rest]) -> [Frame | once(Rest)];
 once([]) -> [].
-
--doc "The function that gets a stack's own time: C code counts for its caller.".
--spec innermost(stack()) -> mfa() | none.
-innermost(Stack) ->
-    case [MFA || {_, _, _} = MFA <- lists:reverse(Stack)] of
-        [Inmost | _] -> Inmost;
-        [] -> none
-    end.

@@ -98,6 +98,8 @@ together for at most one a scheduler.
     threads := dyno_agent_threads:t(),
     purpose := test | profile,
     share := float(),
+    %% Instants for each one that asks waiting processes, too.
+    waiting_every := pos_integer(),
     samples := dyno_agent_stack_samples:t(),
     instants := non_neg_integer(),
     started := non_neg_integer(),
@@ -130,7 +132,6 @@ together for at most one a scheduler.
 -define(LIST_EVERY, 200).
 -define(LIST_EVERY_FOR_WAITS, 10_000).
 -define(ASKED, 32).
-%% Instants for each one that asks waiting processes too.
 -define(WAITING_EVERY, 20).
 %% The cost of an instant averages about this number.
 -define(MEAN_OF, 10).
@@ -169,16 +170,18 @@ started(Table, Cpu, Config) ->
     ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),
     ok = dyno_agent_stack_depth:raise(),
-    {Seeds, ListEvery} =
+    %% Instants for waiting processes only take less, and each of them asks.
+    {Seeds, ListEvery, Share, WaitingEvery} =
         case is_pid(Cpu) of
-            true -> {queued, ?LIST_EVERY_FOR_WAITS};
-            false -> {busy_and_queued, ?LIST_EVERY}
+            true -> {queued, ?LIST_EVERY_FOR_WAITS, ?SHARE_OF_WAITS, 1};
+            false -> {busy_and_queued, ?LIST_EVERY, maps:get(share, Config, ?SHARE), ?WAITING_EVERY}
         end,
     _ = dyno_agent_stack_seeds:start_link(Seeds),
     State = #{
         cpu => Cpu,
         purpose => maps:get(purpose, Config, test),
-        share => maps:get(share, Config, ?SHARE),
+        share => Share,
+        waiting_every => WaitingEvery,
         kinds => kinds(Table, Config),
         census => dyno_agent_stack_census:new(ListEvery),
         samples => dyno_agent_stack_samples:new(),
@@ -258,9 +261,11 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 %% At random, so that periodic events are not always met, or never.
-scheduled(#{each := Each, idle := {_, _, IdleMs}} = State) ->
-    Cost = round(Each) + asking(State),
-    PlannedMs = min(?MOST_MS, max(?LEAST_MS, ceil(nanoseconds(Cost) / share(State) / 1.0e6))),
+scheduled(#{each := Each, idle := {_, _, IdleMs}, share := Share} = State) ->
+    %% If only few instants ask waiting processes, their cost is beside that share.
+    Asking = lists:sum([Last || #{waiting_every := 1, asking := Last} <- [State]]),
+    Cost = nanoseconds(round(Each) + Asking),
+    PlannedMs = min(?MOST_MS, max(?LEAST_MS, ceil(Cost / Share / 1.0e6))),
     Ms = max(PlannedMs, min(?MOST_IDLE_MS, IdleMs)),
     State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
 
@@ -279,17 +284,6 @@ idle(State) ->
 rested(#{idle := {_, _, ForMs}} = State) ->
     {Switches, _} = erlang:statistics(context_switches),
     State#{idle := {erlang:monotonic_time(millisecond), Switches, ForMs}}.
-
-%% Instants for waiting processes only take less.
-share(#{cpu := Cpu}) when is_pid(Cpu) -> ?SHARE_OF_WAITS;
-share(#{share := Share}) -> Share.
-
-%% Each of these instants asks; of the others one in many.
-asking(#{cpu := Cpu, asking := Asking}) when is_pid(Cpu) -> Asking;
-asking(_State) -> 0.
-
-waiting_every(#{cpu := Cpu}) when is_pid(Cpu) -> 1;
-waiting_every(_State) -> ?WAITING_EVERY.
 
 %% An instant. Waiting for an answer is no cost, and not timed.
 
@@ -377,8 +371,8 @@ chosen(Ready, #{kinds := Kinds}) ->
             ]
     end.
 
-waiting(#{instants := N} = State) ->
-    case N rem waiting_every(State) =:= 1 rem waiting_every(State) of
+waiting(#{instants := N, waiting_every := Every} = State) ->
+    case N rem Every =:= 1 rem Every of
         true -> waiting_now(State);
         false -> State
     end.

@@ -26,26 +26,23 @@
 -define(SHARE_OF_BUDGET, 0.2).
 
 -spec config(dyno_agent_instrument:options()) -> dyno_agent_stacks:config() | off.
-config(Options) ->
-    case {config_of(Options), Options} of
-        {off, _} -> off;
-        {Config, #{cpu := Cpu}} -> Config#{cpu => Cpu};
-        {Config, #{}} -> Config
-    end.
-
-config_of(#{processes := Selectors}) ->
-    #{purpose => profile, select => Selectors};
-config_of(#{profile := Profile} = Options) when Profile =:= sample; Profile =:= cpu ->
+config(#{processes := Selectors} = Options) ->
+    with_cpu(Options, #{purpose => profile, select => Selectors});
+config(#{profile := Profile} = Options) when Profile =:= sample; Profile =:= cpu ->
     with_groups(Options, #{purpose => profile});
-config_of(#{level := off}) ->
+config(#{level := off}) ->
     off;
-config_of(#{level := budget, budget := Budget} = Options) ->
+config(#{level := budget, budget := Budget} = Options) ->
     with_groups(Options, #{share => Budget * ?SHARE_OF_BUDGET});
-config_of(Options) ->
+config(Options) ->
     with_groups(Options, #{share => ?SHARE_OF_TEST}).
 
-with_groups(#{dyno_agent_processes := Processes}, Config) -> Config#{processes => Processes};
-with_groups(_Options, Config) -> Config.
+with_groups(#{dyno_agent_processes := Processes} = Options, Config) ->
+    with_cpu(Options, Config#{processes => Processes});
+with_groups(Options, Config) ->
+    with_cpu(Options, Config).
+
+with_cpu(Options, Config) -> maps:merge(Config, maps:with([cpu], Options)).
 
 -spec result(dyno_agent_stacks:reading()) -> result().
 result(Reading) -> dyno_agent_stack_result:result(Reading).
