@@ -42,10 +42,7 @@ new() ->
 
 -spec restart(t() | #{waits := #{}}) -> t().
 restart(#{waits := Waits}) ->
-    #{
-        running => dyno_agent_stack_tree:new(?NODES),
-        waits => Waits
-    }.
+    #{running => dyno_agent_stack_tree:new(?NODES), waits => Waits}.
 
 -spec add(ran(), dyno_agent_stack_kinds:group(), frames(), number(), t()) -> t().
 add(Ran, Group, Frames, Weight, #{running := Tree} = Samples) ->

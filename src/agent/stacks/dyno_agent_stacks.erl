@@ -472,8 +472,6 @@ add({Pid, Who, Frames}, Weight, Ran, State) ->
 learned(Frames, #{samples := Samples} = State) ->
     State#{samples := dyno_agent_stack_samples:learn(Frames, Samples)}.
 
-%% Groups
-
 group(Pid, Who, Frames, #{kinds := Kinds} = State) ->
     {Group, Next} = dyno_agent_stack_kinds:group(Pid, Who, Frames, Kinds),
     {Group, State#{kinds := Next}}.
