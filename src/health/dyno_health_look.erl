@@ -7,7 +7,7 @@
 
 -export([intervals/1, last/1, latest/2, span_s/1]).
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
--export([suspects/1, progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
+-export([suspects/1, sets/1, progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
 -export([text/2, show/2, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
 
@@ -108,6 +108,24 @@ suspects(Looks) ->
         not is_map_key(~"ended", S)
     ],
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
+
+-doc "Who sets timers or monitors most, of the busy processes that were traced.".
+-spec sets([look()]) -> {Who :: binary(), Function :: binary()} | none.
+sets(Looks) ->
+    Found = [
+        {PerS, Name, Function}
+     || #{~"suspects" := Suspects} <- Looks,
+        #{~"name" := Name, ~"sets" := #{~"function" := Function, ~"per_s" := PerS}} <- Suspects
+    ],
+    case lists:reverse(lists:sort(Found)) of
+        [{PerS, Name, Function} | _] ->
+            {
+                text(" ~ts calls ~ts, ~ts a second.", [Name, Function, show(PerS, ~"count")]),
+                Function
+            };
+        [] ->
+            none
+    end.
 
 %% Looking costs a process 12 reductions, and 1 for each stack and message; a server's callback
 %% takes

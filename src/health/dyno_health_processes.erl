@@ -230,6 +230,11 @@ timers(Looks) ->
                     true -> {many_timers, Last};
                     false -> {timers_per_s, PerS}
                 end,
+            {Who, Setter} =
+                case dyno_health_look:sets(Looks) of
+                    none -> {~"", ~"erlang:send_after/3"};
+                    Sets -> Sets
+                end,
             Queued = [
                 Q
              || L <- Looks, #{~"queue" := Q} <- maps:get(~"suspects", L), Q > value(queue)
@@ -248,8 +253,8 @@ timers(Looks) ->
                         show(round(Last), ~"count"),
                         [text(", ~ts more each second", [show(PerS, ~"count")]) || Grows]
                     ]),
-                    evidence => text("~ts at the first look, by the memory that they take.", [
-                        show(round(First), ~"count")
+                    evidence => text("~ts at the first look, by the memory that they take.~ts", [
+                        show(round(First), ~"count"), Who
                     ]),
                     advice =>
                         <<
@@ -257,7 +262,7 @@ timers(Looks) ->
                             "one timer for all that a process has to do later is enough. Demonitor "
                             "what has answered."
                         >>,
-                    look_closer => ~"dyno trace NODE \"erlang:start_timer/3 -> caller\""
+                    look_closer => text("dyno trace NODE \"~ts -> caller\"", [Setter])
                 })
              || Queued =:= [], Grows orelse Last > value(many_timers)
             ];

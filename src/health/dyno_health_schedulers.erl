@@ -152,8 +152,9 @@ dirty_cpu(Looks) ->
 busiest(Looks) ->
     case dyno_health_code:busiest(Looks) of
         {Name, Share, Place, _} when Share > 0.02 ->
-            text("Busiest of those asked: ~ts, ~b % of all reductions, in ~ts.", [
-                Name, round(100 * Share), Place
+            Sets = [Text || {Text, _} <- [dyno_health_look:sets(Looks)]],
+            text("Busiest of those asked: ~ts, ~b % of all reductions, in ~ts.~ts", [
+                Name, round(100 * Share), Place, Sets
             ]);
         _ ->
             ~""

@@ -22,6 +22,7 @@ all() ->
         watches_a_node_that_restarts,
         names_more_illnesses,
         names_further_illnesses,
+        setters_of_timers,
         a_stopped_node,
         a_server_of_another_node,
         a_saturated_node,
@@ -156,6 +157,20 @@ writers_of_a_table(_Config) ->
         ]
     ],
     ok.
+
+%% Also one that waits for most of the time.
+setters_of_timers(_Config) ->
+    Lease = spawn_link(fun Set() ->
+        _ = [erlang:send_after(60_000, self(), expired) || _ <- lists:seq(1, 10)],
+        timer:sleep(1),
+        Set()
+    end),
+    ?assertMatch(
+        #{Lease := #{sets := #{function := ~"erlang:send_after/3", per_s := PerS}}} when PerS > 20,
+        dyno_agent_some_calls:setters([Lease, self()])
+    ),
+    unlink(Lease),
+    exit(Lease, kill).
 
 %% It does not answer, and is seen from outside.
 a_stopped_node(_Config) ->

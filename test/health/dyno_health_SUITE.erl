@@ -491,6 +491,12 @@ cases() ->
             ]
         }},
         {[many_timers], warning, ~"2000 more each second", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end,
+                    sets => #{function => ~"erlang:send_after/3", per_s => 2000}
+                })
+            ],
             allocators => fun(N) ->
                 [
                     #{

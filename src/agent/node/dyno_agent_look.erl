@@ -70,6 +70,8 @@ for 1,000 tables. Between two looks the suspects' stacks are read 12 times, 1 us
 -define(LOADING, 500).
 -define(COLLECTING, 5000).
 -define(MOST_TRACED, 4).
+%% A thousand timers a second and more, between two looks.
+-define(MORE_BYTES, 400_000).
 
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [health]}.
@@ -312,7 +314,7 @@ term_changes(Suspects) ->
 %% Of processes with long queues how they look at themselves, of the busiest which tables they use.
 used(_Chosen, _Census, #{late := true}) ->
     late;
-used(Chosen, #{queues := Queues, busiest := Busiest}, _State) ->
+used(Chosen, #{queues := Queues, busiest := Busiest}, #{looks := Looks}) ->
     Long = [
         Pid
      || #{pid := Pid, queue := Queue, status := Status} <- Queues,
@@ -333,10 +335,24 @@ used(Chosen, #{queues := Queues, busiest := Busiest}, _State) ->
         Reductions > Least,
         lists:member(Pid, Chosen)
     ],
-    case dyno_agent_some_calls:tables(lists:sublist(Working, ?MOST_TRACED)) of
-        late -> late;
-        Tables -> maps:merge_with(fun(_, A, B) -> maps:merge(A, B) end, Inspected, Tables)
+    Some = lists:sublist(Working, ?MOST_TRACED),
+    case dyno_agent_some_calls:tables(Some) of
+        late ->
+            late;
+        Tables ->
+            Set = dyno_agent_some_calls:setters([Pid || makes_more(Looks), Pid <- Some]),
+            Both = fun(_, A, B) -> maps:merge(A, B) end,
+            maps:merge_with(Both, Set, maps:merge_with(Both, Inspected, Tables))
     end.
+
+%% Timers, monitors and links have blocks of fixed sizes. Those that end soon only show as work.
+makes_more([#{allocators := Before} | _]) ->
+    Now = dyno_agent_condition:allocator(fix_alloc),
+    fixed(Now) - fixed(Before) > ?MORE_BYTES orelse dyno_agent_census:is_full();
+makes_more([]) ->
+    false.
+
+fixed(Allocators) -> lists:sum([N || #{name := fix_alloc, used_bytes := N} <- Allocators]).
 
 %% Processes in a native function answer late.
 burst(State) -> burst(?BURST, erlang:monotonic_time(millisecond) + ?BURSTS_MS, State).

@@ -4,11 +4,11 @@
 -module(dyno_agent_some_calls).
 -moduledoc """
 Traces a few processes for at most 0.4 s, to see the arguments of their calls: how they look at
-themselves, which tables they use, which modules the code server loads, what intervals run. Changes
-of persistent terms are counted in all processes.
+themselves, which tables they use, what they set, which modules the code server loads, what
+intervals run. Changes of persistent terms are counted in all processes.
 """.
 
--export([inspections/1, tables/1, reloads/0, term_changes/0, intervals/1]).
+-export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
 
 -import(dyno_agent_suspect, [within/3]).
 
@@ -19,6 +19,9 @@ of persistent terms are counted in all processes.
 -define(MANY_INTERVALS, 500).
 -define(SOME_INTERVALS, 24).
 -define(MANY_ROWS, 1000).
+-define(SOME_SET, 4).
+%% What they set stays until a time, or until a process ends.
+-define(SETTERS, [{erlang, send_after, 3}, {erlang, start_timer, 3}, {erlang, monitor, 2}]).
 %% Each change of breakpoints waits for all schedulers: all functions at once, but these.
 -define(TABLES, [
     {{ets, '_', '_'}, true}
@@ -221,6 +224,28 @@ writes([_, _, _, _ | _] = Of) ->
     end;
 writes(_Few) ->
     #{}.
+
+-doc """
+The function with which each process sets most timers or monitors, and how often a second. Calls are
+traced as those of `inspections/1`.
+""".
+-spec setters([pid()]) -> #{pid() => #{sets := #{function := binary(), per_s := number()}}}.
+setters([]) ->
+    #{};
+setters(Pids) ->
+    within(
+        fun() ->
+            #{
+                Pid => #{sets => #{function => dyno_agent_name:mfa(Of), per_s => N / S}}
+             || Pid := {S, Calls} <- called([{F, true} || F <- ?SETTERS], Pids),
+                Set <- [[{M, F, length(As)} || {_, {M, F, As}} <- Calls]],
+                {N, Of} <- [lists:max([{length([F || F <- Set, F =:= Is]), Is} || Is <- Set])],
+                N >= ?SOME_SET
+            }
+        end,
+        #{},
+        2 * ?TIMEOUT_MS
+    ).
 
 -doc "How often persistent terms are set or erased, by any process.".
 -spec term_changes() -> #{count := non_neg_integer(), per_s := number()} | unknown.
