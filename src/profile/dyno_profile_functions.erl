@@ -9,6 +9,7 @@
 
 %% The smallest functions have no row.
 -define(MOST, 500).
+-define(MUCH, 0.2).
 
 -spec tables([map()]) -> [map()].
 tables([]) ->
@@ -18,14 +19,20 @@ tables([#{name := First} | _] = Profiles) ->
 
 -spec table(map()) -> map().
 table(#{values := [#{name := Value} | _]} = Profile) ->
-    {Own, Total} = shares(Profile),
+    {Own, Total, Below} = shares(Profile),
     Observations = maps:get(observations, Profile, undefined),
+    Unknown = lists:sum([Share || Name := Share <- Own, is_unknown(Name)]),
     Rows = [
         #{
             function => Name,
             own => own(Name, Own),
             observations => Observations,
-            total => Share
+            total => Share,
+            more =>
+                case is_unknown(Name) of
+                    true -> #{own => 0, total => 0};
+                    false -> #{own => Unknown, total => Unknown - maps:get(Name, Below, 0)}
+                end
         }
      || Name := Share <- Total
     ],
@@ -65,8 +72,13 @@ warnings(Tables) ->
              || Row <- Rows
             ]
         ],
-        not lists:any(fun is_told/1, Values)
+        %% Time whose functions are not known has its own doubt: measuring longer would not help.
+        not lists:any(fun(Row) -> is_told(Row) orelse is_much_unknown(Row) end, Values)
     ].
+
+is_unknown(Name) -> dyno_agent_stack_parts:is_unknown(Name).
+
+is_much_unknown(#{~"function" := Name, ~"own" := Own}) -> is_unknown(Name) andalso Own > ?MUCH.
 
 is_told(#{~"own" := Own, ~"own_low" := Low, ~"own_high" := High}) when is_number(High) ->
     High - Low =< Own / 2;
@@ -80,16 +92,24 @@ shares(#{frames := Frames, samples := Samples}) ->
     All = max(1, lists:sum([V || #{values := [V | _]} <- Samples])),
     Names = list_to_tuple(Frames),
     Add = fun(Sample, Sums) -> add(Sample, Names, Sums) end,
-    {Own, Total} = lists:foldl(Add, {#{}, #{}}, Samples),
+    {Own, Total, Below} = lists:foldl(Add, {#{}, #{}, #{}}, Samples),
     Shares = fun(Sums) -> #{Name => Of / All || Name := Of <- Sums} end,
-    {Shares(Own), Shares(Total)}.
+    {Shares(Own), Shares(Total), Shares(Below)}.
 
-%% A recursive function counts once.
-add(#{stack := Numbers, values := [Value | _]}, Names, {Own, Total}) ->
+%% A recursive function counts once. Time below it whose function is not known is in its total.
+add(#{stack := Numbers, values := [Value | _]}, Names, {Own, Total, Below}) ->
     Stack = [element(Number + 1, Names) || Number <- Numbers],
+    Innermost = dyno_recording_part:innermost(Stack),
+    Add = fun(Sums) ->
+        lists:foldl(fun(Frame, Acc) -> sum(Frame, Value, Acc) end, Sums, lists:uniq(Stack))
+    end,
     {
-        sum(dyno_recording_part:innermost(Stack), Value, Own),
-        lists:foldl(fun(Frame, Acc) -> sum(Frame, Value, Acc) end, Total, lists:uniq(Stack))
+        sum(Innermost, Value, Own),
+        Add(Total),
+        case is_unknown(Innermost) of
+            true -> Add(Below);
+            false -> Below
+        end
     }.
 
 sum(Key, Value, Sums) -> Sums#{Key => maps:get(Key, Sums, 0) + Value}.
@@ -104,23 +124,28 @@ spec() ->
         columns => [
             {~"function", ~"Function", string, key, function},
             {~"own", ~"Own", ratio, [lower, ~"The share that was spent in it alone."], own},
-            bound(low, ~"Own, from", fun({Low, _}) -> Low end),
-            bound(high, ~"Own, to", fun({_, High}) -> High end),
-            {~"total", ~"With callees", ratio, [lower, Total], total}
+            bound(low, own, ~"Own, from"),
+            bound(high, own, ~"Own, to"),
+            {~"total", ~"With callees", ratio, [lower, Total], total},
+            bound(low, total, ~"With callees, from"),
+            bound(high, total, ~"With callees, to")
         ]
     }.
 
-bound(Role, Title, Of) ->
+%% Time whose function is not known may be of any.
+bound(Role, Key, Title) ->
+    Of = atom_to_binary(Key),
     {
-        <<"own_", (atom_to_binary(Role))/binary>>,
+        <<Of/binary, "_", (atom_to_binary(Role))/binary>>,
         Title,
         ratio,
-        [optional, {Role, ~"own"}],
+        [optional, {Role, Of}],
         fun
-            (#{own := Own, observations := Count}) when
-                is_number(Own), is_integer(Count), Count > 0
+            (#{Key := Share, observations := Count, more := #{Key := More}}) when
+                is_number(Share), is_integer(Count), Count > 0
             ->
-                Of(dyno_stats_interval:share(min(1.0, float(Own)), Count));
+                {Low, High} = dyno_stats_interval:share(min(1.0, float(Share)), Count),
+                map_get(Role, #{low => Low, high => min(1.0, High + More)});
             (_) ->
                 undefined
         end

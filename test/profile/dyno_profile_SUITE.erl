@@ -54,7 +54,23 @@ functions_of_stacks(_Config) ->
     ?assertMatch(
         [#{rows := Rows}, #{rows := Rows}],
         dyno_profile_functions:tables([Profile#{node => one}, Other])
-    ).
+    ),
+    %% Time whose function is not known may be of any, but is not more of one below which it was.
+    Ended = ~"(ended before it could be asked)",
+    Unknown = dyno_recording_part:profile(
+        #{name => ~"stacks", values => [#{name => ~"time", unit => ~"ns"}]},
+        [{[~"a", Ended], [80], #{}}, {[~"b"], [10], #{}}, {[~"a"], [10], #{}}]
+    ),
+    Of = dyno_profile_functions:table(Unknown#{observations => 1000}),
+    #{columns := Columns, rows := [[Ended | _] | Others]} = Of,
+    Highs = [
+        maps:from_list(lists:zip([Name || #{name := Name} <- Columns], Row))
+     || Row <- lists:sort(Others)
+    ],
+    [#{~"own_high" := A, ~"total_high" := AWith}, #{~"own_high" := B, ~"total_high" := BWith}] =
+        Highs,
+    ?assert(A > 0.9 andalso AWith < 0.95 andalso B > 0.9 andalso BWith > 0.9, Highs),
+    ?assertEqual([], dyno_profile_functions:warnings([Of])).
 
 samples_chosen_processes(_Config) ->
     on_node([], fun(Node) ->

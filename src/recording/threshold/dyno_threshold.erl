@@ -476,7 +476,8 @@ doubted(Value, Result, Text, {close, Between}) ->
     {Value, Result, [Text, "; ", Between, " is possible"]};
 doubted(Value, _Result, Text, {wide, Between}) ->
     Format =
-        "~ts, but anything from ~ts is possible: measure longer (--for), at the level budget",
+        "~ts, but anything from ~ts is possible: measure longer (--for), at the level budget; a "
+        "profile, with --kind cpu",
     {Value, unknown, io_lib:format(Format, [Text, Between])}.
 
 in_base(Raw, Unit) ->

@@ -500,7 +500,8 @@ values_with_intervals(_) ->
     ?assertEqual(
         {~"unknown", <<
             "sampled m:guessed/0 share is 10 % at size 10, limit < 12 %, but anything from 0 % "
-            "to 30 % is possible: measure longer (--for), at the level budget"
+            "to 30 % is possible: measure longer (--for), at the level budget; a "
+            "profile, with --kind cpu"
         >>},
         Text("sampled m:guessed/0 share")
     ),
