@@ -281,7 +281,9 @@ locks(Looks) ->
     Holders = [
         {Resource, Holder}
      || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", dyno_health_look:last(Looks)),
-        #{~"pid" := Holder} <- Of
+        #{~"pid" := Holder, ~"stack" := Stack} <- Of,
+        %% It takes the lock anew for each name.
+        not is_registrar(Stack)
     ],
     Before = [
         {Resource, Holder}
@@ -334,7 +336,9 @@ waits_for_global(Look) ->
         #{~"stack" := Stack} <- Of,
         lists:any(fun(Frame) -> is_one_of(Frame, ?LOCKING) end, Stack)
     ],
-    {max(0, Count - length(Holders)), Place}.
+    %% Who registers a name has no other function of global in its stack.
+    Registers = [C || #{~"to_name" := ~"global_name_server"} = C <- at(~"calls", Look)],
+    {max(length(Registers), Count - length(Holders)), Place}.
 
 lock(Resource, Holder, Waiting, Last, Looks) ->
     [#{~"name" := Name, ~"stack" := Stack} | _] = [

@@ -263,6 +263,33 @@ cases() ->
                 ]
             end
         }},
+        %% Who registers names waits for global's server, whose registrar takes the lock anew.
+        {[global_lock], warning, ~"12 processes or more wait for a lock of global", #{
+            calls => [
+                C#{to_name := ~"global_name_server"}
+             || C <- callers(12)
+            ],
+            suspects => [
+                suspect(#{
+                    pid => ~"<0.9.0>",
+                    name => ~"global_name_server",
+                    queue => fun(_) -> 0 end,
+                    reductions => 500_000
+                })
+            ],
+            locks => [
+                #{
+                    resource => ~"global",
+                    holders => [
+                        #{
+                            pid => ~"<0.3.0>",
+                            name => ~"<0.3.0>",
+                            stack => [~"gen:do_call/4", ~"global:loop_the_registrar/0"]
+                        }
+                    ]
+                }
+            ]
+        }},
         {[log_files], warning, ~"the log's file /var/log/shop.log does not change", #{
             services => fun(N) ->
                 #{
