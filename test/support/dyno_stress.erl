@@ -5,13 +5,13 @@
 -moduledoc """
 What makes it hard to look into an emulator: processes that live for a moment, collections of large
 heaps, processes that are killed in a dirty scheduler, modules that are loaded and purged,
-exceptions with deep stacks, hibernation. Run in a node, until it is killed.
+exceptions with deep stacks, hibernation, trace sessions of others. Run in a node, until it is killed.
 """.
 
 -export([start/0, counts/0]).
 -export([born/1, derive/0, hibernate/0, awake/0]).
 
--define(KINDS, [births, collections, dirty, purges, exceptions, hibernations]).
+-define(KINDS, [births, collections, dirty, purges, exceptions, hibernations, traces]).
 
 -doc "Starts all kinds; how often each was done is in `counts/0`.".
 start() ->
@@ -42,7 +42,8 @@ kinds() ->
         fun dirty/0,
         fun purges/0,
         fun exceptions/0,
-        fun hibernations/0
+        fun hibernations/0,
+        fun traces/0
     ].
 
 births() ->
@@ -132,3 +133,14 @@ hibernate() ->
     end.
 
 awake() -> hibernate().
+
+%% Breakpoints in a function of all and in one that is loaded again.
+traces() ->
+    Session = trace:session_create(dyno_stress, self(), []),
+    _ = trace:function(Session, {lists, sort, '_'}, true, [call_time, call_memory]),
+    _ = trace:function(Session, {?MODULE, '_', '_'}, true, [call_count]),
+    _ = trace:function(Session, {dyno_stress_purged, '_', '_'}, true, [call_time]),
+    _ = trace:process(Session, new, true, [call]),
+    timer:sleep(rand:uniform(50)),
+    true = trace:session_destroy(Session),
+    1.
