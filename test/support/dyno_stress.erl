@@ -140,7 +140,8 @@ traces() ->
     _ = trace:function(Session, {lists, sort, '_'}, true, [call_time, call_memory]),
     _ = trace:function(Session, {?MODULE, '_', '_'}, true, [call_count]),
     _ = trace:function(Session, {dyno_stress_purged, '_', '_'}, true, [call_time]),
-    _ = trace:process(Session, new, true, [call]),
+    %% Not `new`: a debug emulator then aborts (erl_trace.c, new_tracer_ref), also without dyno.
+    _ = trace:process(Session, existing, true, [call]),
     timer:sleep(rand:uniform(50)),
     true = trace:session_destroy(Session),
     1.
