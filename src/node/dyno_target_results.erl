@@ -206,7 +206,7 @@ node_series(Node, Metrics, Samples) ->
 sample_cost() ->
     #{
         name => ~"instrument.sample",
-        title => ~"Time for one sample of the VM and the system",
+        title => ~"Processor time for one sample of the VM and the system",
         unit => ~"ns",
         group => ~"instrument",
         value => fun(Samples) ->

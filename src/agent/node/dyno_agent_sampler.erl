@@ -6,7 +6,7 @@
 Samples the VM and the operating system at random intervals (dyno_agent_instants).
 
 Sends the caller `{dyno_sample, Sampler, TimeMs, Statistics, CostUs}`: the target's time since the
-last `restart/1`, the statistics since the previous sample, and the cost of the sample.
+last `restart/1`, the statistics since the previous sample, and the processor time of the sample.
 """.
 
 -behaviour(dyno_agent_instrument).
@@ -136,13 +136,14 @@ last_sample(#{start := Start, last := Last, interval_ms := IntervalMs} = State) 
     end.
 
 sample(#{sink := Sink, start := Start, raw := Earlier} = State) ->
+    Waking = dyno_agent_process:waking(),
     Before = erlang:monotonic_time(),
     Raw = read_all(maps:keys(Earlier)),
     Differences = [difference(Source, Read, map_get(Source, Raw)) || Source := Read <- Earlier],
     Statistics = lists:foldl(fun maps:merge/2, #{}, Differences),
     After = erlang:monotonic_time(),
     TimeMs = erlang:convert_time_unit(Before - Start, native, millisecond),
-    CostUs = erlang:convert_time_unit(After - Before, native, microsecond),
+    CostUs = erlang:convert_time_unit(Waking + After - Before, native, microsecond),
     %% Opens no connection: it would search the network for a caller whose node is gone.
     _ = erlang:send(Sink, {dyno_sample, self(), TimeMs, Statistics, CostUs}, [noconnect]),
     State#{raw := Raw, last := Before}.

@@ -288,6 +288,8 @@ rested(#{idle := {_, _, ForMs}} = State) ->
 %% An instant. Waiting for an answer is no cost, and not timed.
 
 instant(#{instants := N, started := StartedBefore} = State) ->
+    %% Before the census, which starts a process. Between more frequent instants schedulers spin on.
+    IsIdle = is_pid(map_get(cpu, State)) andalso erlang:statistics(total_active_tasks) =:= 1,
     Begin = erlang:monotonic_time(),
     {Ready, Started, Next} = census(State),
     Running = chosen(Ready, State),
@@ -306,7 +308,7 @@ instant(#{instants := N, started := StartedBefore} = State) ->
             0 -> 0;
             _ -> StartedBefore + Started
         end,
-    waiting(Spent#{instants := N + 1, started := StartedNow}).
+    waiting(IsIdle, Spent#{instants := N + 1, started := StartedNow}).
 
 census(#{census := Census, cpu := Cpu}) when is_pid(Cpu) ->
     {Started, Next} = dyno_agent_stack_census:started(Census),
@@ -371,15 +373,14 @@ chosen(Ready, #{kinds := Kinds}) ->
             ]
     end.
 
-waiting(#{instants := N, waiting_every := Every} = State) ->
+waiting(IsIdle, #{instants := N, waiting_every := Every} = State) ->
     case N rem Every =:= 1 rem Every of
-        true -> waiting_now(State);
+        true -> waiting_now(IsIdle, State);
         false -> State
     end.
 
-waiting_now(#{census := Census, cost := Before, question := Question} = State) ->
+waiting_now(IsIdle, #{census := Census, cost := Before, question := Question} = State) ->
     #{queued := Queued, waits := Waits} = State,
-    IsIdle = erlang:statistics(total_active_tasks) =:= 1,
     Begin = erlang:monotonic_time(),
     {Asked, Count} = dyno_agent_stack_waits:choose(Queued, Census),
     Found = [

@@ -248,7 +248,12 @@ tells_what_it_costs_an_idle_node(_Config) ->
     dyno_tries:hold(3, fun tells_what_it_costs_an_idle_node_once/0).
 
 tells_what_it_costs_an_idle_node_once() ->
-    in_node([], fun(Node, Sampler) ->
+    lists:foreach(fun tells_what_it_costs_an_idle_node_with/1, [
+        #{}, #{cpu => dyno_target_cpu:option(preferred)}
+    ]).
+
+tells_what_it_costs_an_idle_node_with(Options) ->
+    in_node([], Options, fun(Node, Sampler) ->
         _ = idle(Node, 10_000),
         timer:sleep(1000),
         ok = dyno_agent_instrument:restart(Sampler),
@@ -362,7 +367,9 @@ in_node(Arguments, Do) -> in_node(Arguments, #{}, Do).
 in_node(Arguments, Config, Do) ->
     {_, Node} = Started = dyno_peers:start(Arguments),
     try
-        {ok, Agent} = dyno_agent:attach(Node, #{}),
+        {ok, Agent} = dyno_agent:attach(Node, #{
+            custom => [dyno_agent_cpu || #{cpu := _} <- [Config]]
+        }),
         {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, Config),
         Do(Node, Sampler),
         _ = dyno_agent:detach(Agent)
