@@ -141,12 +141,13 @@ repeated([#{~"parameters" := Parameters} = First | _] = Documents) ->
     Sorted = dyno_test_plan:sorted(dyno_recording:runs(Joined)),
     analysed([], dyno_recording:put(Joined, runs, Sorted)).
 
-with_status({failed, Code, Text}, Document) -> failed(Code, Text, Document);
-with_status(Status, Document) -> dyno_recording:put(Document, status, Status).
+with_status({Status, Code, Text}, Document) ->
+    Ended = dyno_recording:put(Document, status, Status),
+    dyno_recording:put(Ended, error, #{code => Code, text => unicode:characters_to_binary(Text)});
+with_status(Status, Document) ->
+    dyno_recording:put(Document, status, Status).
 
-failed(Code, Text, Document) ->
-    Failed = dyno_recording:put(Document, status, failed),
-    dyno_recording:put(Failed, error, #{code => Code, text => unicode:characters_to_binary(Text)}).
+failed(Code, Text, Document) -> with_status({failed, Code, Text}, Document).
 
 %% Sorted by size for readers; the parameters keep the order of execution.
 sorted(Document, #{repeat := 1}) ->

@@ -13,7 +13,8 @@
 
 -type part() :: #{atom() => term()}.
 
--type status() :: complete | interrupted | partial | failed | {failed, binary(), binary()}.
+-type status() ::
+    complete | interrupted | partial | failed | {failed | partial, binary(), binary()}.
 
 -opaque t() :: #{
     about := about(),
@@ -223,8 +224,8 @@ run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Re
         Verdicts
     }.
 
-name({failed, _, _}) -> failed;
+name({Status, _, _}) -> Status;
 name(Status) -> Status.
 
-error_of({failed, Code, Text}) -> #{code => Code, text => Text};
+error_of({_, Code, Text}) -> #{code => Code, text => Text};
 error_of(_Status) -> undefined.

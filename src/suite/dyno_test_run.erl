@@ -93,7 +93,7 @@
 
 -type failure() ::
     interrupted
-    | {failed, Code :: binary(), Text :: binary()}
+    | {failed | partial, Code :: binary(), Text :: binary()}
     %% The suite or the caller is wrong, not the target.
     | {misuse, dyno_error:error()}.
 

@@ -270,8 +270,10 @@ with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := 
 whole(complete, _StoodMs, Run, #{load := {_, #{model := none}}, context := Context}) ->
     #{form := Form, options := #{duration_ms := AskedMs}} = Context,
     case {Form:form(), dyno_test_run:ended(AskedMs, Run)} of
-        {#{command := record}, #{error := #{code := Code, text := Text}}} -> {failed, Code, Text};
-        {_, _} -> complete
+        {#{command := record}, #{status := Status, error := #{code := Code, text := Text}}} ->
+            {Status, Code, Text};
+        {_, _} ->
+            complete
     end;
 whole(complete, StoodMs, _Run, #{context := #{options := #{load_nodes := []}}}) when StoodMs > 0 ->
     {failed, ~"standstill",

@@ -20,6 +20,7 @@ all() ->
         own_applications,
         own_modules,
         interrupted,
+        one_of_two_nodes_is_lost,
         nothing_called,
         unknown_option,
         cannot_be_reached,
@@ -141,6 +142,24 @@ interrupted(Config) ->
             [Run] = dyno_recording:runs(Document),
             ?assertMatch([_ | _], dyno_recording:rows(Run, ~"servers"))
     end.
+
+one_of_two_nodes_is_lost(Config) ->
+    {Peer, Lost} = dyno_peers:start(["-setcookie", atom_to_list(erlang:get_cookie())]),
+    Killer = spawn(fun() ->
+        receive
+            seen -> dyno_peers:stop({Peer, none})
+        end
+    end),
+    {ok, Document} = dyno_record:run([proplists:get_value(node, Config), Lost], #{
+        duration_ms => 3000,
+        warmup_ms => 100,
+        interval_ms => 100,
+        patterns => [],
+        watch => fun(Node, _Values) -> _ = [Killer ! seen || Node =:= Lost] end
+    }),
+    #{~"status" := ~"partial", ~"error" := #{~"text" := Text}} = Document,
+    ?assertMatch(<<"node ", _/binary>>, Text),
+    ?assertNotEqual(nomatch, string:find(Text, " was lost: ")).
 
 nothing_called(Config) ->
     {ok, Document} = record(Config, #{duration_ms => 200, patterns => ["lists:droplast/1"]}),
