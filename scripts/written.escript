@@ -63,7 +63,7 @@ markdown() ->
         "\n## Before or after a command\n",
         entries(dyno_cli_help:common_options()),
         "\n## Exit status\n",
-        entries([{integer_to_list(S), Text} || {S, Text} <- dyno_cli_help:exit_statuses()]),
+        entries([{integer_to_list(S), Text} || {S, Text} <- dyno_cli_exit_status:meanings()]),
         "\n## Environment\n",
         entries(dyno_cli_help:environment())
     ].

@@ -6,7 +6,7 @@
 A command of dyno: data that describes its arguments, and a function that runs it.
 
 Help, parsing and error messages all use this data. `m:dyno_commands` lists the commands;
-`m:dyno_cli_job` has most of a measuring command's work.
+`m:dyno_cli_measurement` has most of a measuring command's work.
 
 The exit statuses are the same for all commands:
 

@@ -27,7 +27,7 @@ checks() ->
         dyno_health_queues:checks(),
         dyno_health_memory:checks(),
         dyno_health_schedulers:checks(),
-        dyno_health_limits:checks(),
+        dyno_health_capacity:checks(),
         dyno_health_system:checks(),
         dyno_health_code:checks(),
         dyno_health_processes:checks(),

@@ -9,6 +9,7 @@
 
 -import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 -import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2]).
+-import(dyno_finding_limits, [value/1]).
 
 -define(SENDING, [
     ~"prim_inet:send/4",
@@ -68,7 +69,7 @@ queue(Pid, Asked, Looks) ->
     case [A || #{~"queue" := Queue} = A <- Asked, is_integer(Queue)] of
         [_, _ | _] = Answered ->
             #{~"queue" := Queue} = lists:last(Answered),
-            [F || Queue >= 100, F <- queue(Pid, Queue, Asked, Answered, Looks)];
+            [F || Queue >= value(growing_queue), F <- queue(Pid, Queue, Asked, Answered, Looks)];
         _ ->
             []
     end.
@@ -82,7 +83,7 @@ queue(Pid, Queue, Asked, Answered, Looks) ->
             unknown -> dyno_health_look:growth(Queued, Looks);
             Of -> Of
         end,
-    IsLong = Queue > dyno_finding_limits:value(queue),
+    IsLong = Queue > value(queue),
     HasFallen = has_fallen([Q || Look <- Looks, Q <- [Queued(Look)], is_integer(Q)]),
     Long = fun(Severity, Judged) ->
         long({Pid, Queue, PerS}, {Asked, Answered}, searching(Looks), Severity, Judged)
@@ -98,12 +99,12 @@ queue(Pid, Queue, Asked, Answered, Looks) ->
         {true, infinity} ->
             [Long(critical, {queue, Queue})];
         {true, S} ->
-            case S > dyno_finding_limits:value(queue_drains_s) of
+            case S > value(queue_drains_s) of
                 true -> [Long(critical, {queue_drains_s, S})];
                 false -> [Long(note, {queue, Queue})]
             end;
         {false, infinity} when Each ->
-            [Long(warning, {queue_per_s, PerS}) || PerS > dyno_finding_limits:value(queue_per_s)];
+            [Long(warning, {queue_per_s, PerS}) || PerS > value(queue_per_s)];
         {false, _} ->
             []
     end.
@@ -378,8 +379,8 @@ bottlenecks(Looks) ->
         length(Asked) >= length(Looks) - 1,
         length(Asked) >= 3,
         Queues <- [[Q || #{~"queue" := Q} <- Asked]],
-        lists:min(Queues) >= dyno_finding_limits:value(bottleneck),
-        lists:max(Queues) =< dyno_finding_limits:value(queue),
+        lists:min(Queues) >= value(bottleneck),
+        lists:max(Queues) =< value(queue),
         not lists:member(Pid, cycle(edges(dyno_health_look:last(Looks)))),
         lists:all(fun is_never_idle/1, Asked),
         2 * length([A || A <- Asked, dyno_health_look:progresses(A) =:= false]) < length(Asked),

@@ -46,7 +46,7 @@ command() ->
             {"Set-up of codes", dyno_cli_bench_code:options()},
             {"Metrics and verdicts", dyno_cli_bench_mode:decisions()},
             {"Reports and gates",
-                dyno_cli_output:options(" (default: console)", dyno_cli_job:kept()) ++
+                dyno_cli_output:options(" (default: console)", dyno_cli_measurement:kept()) ++
                     [
                         %% erlperf's -q is --squeeze.
                         {"--quiet", "only the requested report"},
@@ -109,7 +109,7 @@ run(Values) ->
         {ok, Measured} ?= dyno_cli_bench_code:read(Values),
         {ok, Measure} ?= measurement(Nodes, Measured, Values),
         Job = #{gate => bench, measure => Measure},
-        dyno_cli_job:run(maps:merge(Job, shown_or_kept(Measured, Values)), Values)
+        dyno_cli_measurement:run(maps:merge(Job, shown_or_kept(Measured, Values)), Values)
     end.
 
 measurement(none, Measured, #{code := Texts} = Values) ->

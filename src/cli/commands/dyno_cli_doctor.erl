@@ -32,7 +32,7 @@ command() ->
                     "reads .beam files or folders in place of a node: which receives search the "
                     "mailbox; more paths may follow", text}
             ]},
-            {"Reports", dyno_cli_job:options()},
+            {"Reports", dyno_cli_measurement:options()},
             dyno_cli_nodes:options()
         ],
         common => "--for --watch --replay --dump --code --format --output --cookie",
@@ -80,13 +80,13 @@ of_file(replay, Path) ->
     end.
 
 read(Read, Values) ->
-    dyno_cli_job:run(#{measure => fun(_) -> Read() end}, Values).
+    dyno_cli_measurement:run(#{measure => fun(_) -> Read() end}, Values).
 
 of_nodes(#{node := First} = Values) ->
     case dyno_cli_nodes:names([First | maps:get(nodes, Values, [])]) of
         {ok, Nodes} ->
             Options = maps:merge(maps:with([for_ms], Values), dyno_cli_nodes:connection(Values)),
-            dyno_cli_job:run(job(First, Nodes, Options, Values), Values);
+            dyno_cli_measurement:run(job(First, Nodes, Options, Values), Values);
         Error ->
             Error
     end;

@@ -51,7 +51,7 @@ command() ->
                     "a limit, such as \"profile my_mod:f/2 total < 5 %\"; repeatable",
                     {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
             ]},
-            {"Reports", [dyno_cli_output:view() | dyno_cli_job:options()]},
+            {"Reports", [dyno_cli_output:view() | dyno_cli_measurement:options()]},
             dyno_cli_nodes:options()
         ],
         common => "--kind --for --pattern --inside --eval --run --threshold --output --cookie",
@@ -133,7 +133,7 @@ profile(Name, Nodes, Subject, Values) ->
             })
         end
     },
-    dyno_cli_job:run(Job, Values).
+    dyno_cli_measurement:run(Job, Values).
 
 %% Commands and counted calls end at an unknown time.
 progress(PassedMs, Name, Options) ->

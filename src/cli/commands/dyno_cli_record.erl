@@ -42,7 +42,7 @@ command() ->
                     "with --baseline: fails if the condition holds: memory > 5%, "
                     "vm.run_queue.normal.mean > 20% (default: none)"
                 )},
-            {"Reports", dyno_cli_job:options_of_tests()},
+            {"Reports", dyno_cli_measurement:options_of_tests()},
             dyno_cli_nodes:options()
         ],
         common => "--for --pattern --profile --watch --repeat --threshold --output --cookie",
@@ -83,7 +83,7 @@ run(#{node := First} = Values) ->
                     with_findings(dyno_record:run(Nodes, maps:merge(Given, Context)), Context)
                 end
             },
-            dyno_cli_job:run(Job, Values);
+            dyno_cli_measurement:run(Job, Values);
         Error ->
             Error
     end.

@@ -52,7 +52,7 @@ command() ->
                     "a limit on the whole time, such as \"servers orders p99 < 20 ms\"; repeatable",
                     {many, {custom, fun threshold/1, "a threshold"}}, thresholds}
             ]},
-            {"Reports", dyno_cli_job:options()},
+            {"Reports", dyno_cli_measurement:options()},
             dyno_cli_nodes:options()
         ],
         common =>
@@ -116,7 +116,7 @@ run(#{node := First} = Values) ->
             keep => First,
             measure => fun(Context) -> measure(Nodes, Options, Screen, Context) end
         },
-        Status = dyno_cli_job:run(Job, Values),
+        Status = dyno_cli_measurement:run(Job, Values),
         ok = dyno_cli_servers_screen:stop(Screen),
         Status
     end.

@@ -36,7 +36,7 @@ command() ->
                     "with --baseline or --against: fails if the condition holds: slower > 5%, "
                     "memory > 5%, latency.p99.9 > 20% (default: slower > 10%)"
                 ) ++ dyno_cli_against:options()},
-            {"Reports", dyno_cli_job:options_of_tests()},
+            {"Reports", dyno_cli_measurement:options_of_tests()},
             {"Code and nodes", [dyno_cli_option:code_paths() | dyno_cli_nodes:rows()]}
         ],
         common =>
@@ -169,7 +169,7 @@ run(#{suite := Suite} = Values) ->
                 measure(unicode:characters_to_list(Suite), maps:merge(Options, Context), Values)
             end
         },
-        dyno_cli_job:run(maps:merge(Job, writer(Values)), Values)
+        dyno_cli_measurement:run(maps:merge(Job, writer(Values)), Values)
     end.
 
 measure(Suite, Options, #{against := _} = Values) ->

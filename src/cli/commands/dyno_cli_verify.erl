@@ -45,7 +45,7 @@ command() ->
                     {whole, 1, infinity}},
                 dyno_cli_option:code_paths()
             ]},
-            {"Reports", dyno_cli_job:options()},
+            {"Reports", dyno_cli_measurement:options()},
             dyno_cli_nodes:options()
         ],
         common => "--for --record --replay --limit --output --pa --cookie",
@@ -91,7 +91,7 @@ job(Keep, Values, Run) ->
         keep => Keep,
         measure => fun(#{progress := Report}) -> Run(fun(Event) -> Report(progress(Event)) end) end
     },
-    dyno_cli_job:run(Job, Values).
+    dyno_cli_measurement:run(Job, Values).
 
 limits(Values) ->
     Names = #{limit => queue, limit_memory => bytes, limit_rate => rate},

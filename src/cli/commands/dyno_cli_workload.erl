@@ -33,7 +33,7 @@ command() ->
                     "variation of the mean response time is stable (default: 1)", {whole, 1, 1000},
                     repetitions}
             ]},
-            {"Reports", dyno_cli_job:options()}
+            {"Reports", dyno_cli_measurement:options()}
         ],
         examples =>
             """
@@ -54,7 +54,7 @@ run(#{shape := Text} = Values) ->
                 Show = fun(Line) -> Report(#{phase => measuring, run => Text, text => Line}) end,
                 dyno_workload:run(Options#{progress => Show})
             end,
-            dyno_cli_job:run(#{keep => Text, measure => Measure}, Values);
+            dyno_cli_measurement:run(#{keep => Text, measure => Measure}, Values);
         [] ->
             dyno_cli_command:contradiction([
                 "\"",

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_health_limits).
+-module(dyno_health_capacity).
 -moduledoc false.
 %% The limits of the VM: distance, and time until reached.
 

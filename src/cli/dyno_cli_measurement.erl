@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_cli_job).
+-module(dyno_cli_measurement).
 -moduledoc """
 The common work of commands that make a recording.
 
@@ -13,7 +13,7 @@ verdicts give the exit status.
 ```erlang
 run(#{node := Node} = Values) ->
     Job = #{keep => Node, measure => fun(Context) -> dyno_servers:run(Node, Context) end},
-    dyno_cli_job:run(Job, Values).
+    dyno_cli_measurement:run(Job, Values).
 ```
 """.
 

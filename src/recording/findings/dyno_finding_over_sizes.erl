@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_finding_saturation).
+-module(dyno_finding_over_sizes).
 -moduledoc """
 Finds what gets slow first, and why: the size from which response time or throughput suffers, and
 the first saturated resource. Pure.
@@ -343,9 +343,9 @@ message_queues({Label, Sizes} = Test) ->
             of_rows(~"processes", {~"group", Group}, ~"message_queue_max", Sizes)
         ],
         Found <- saturated(
-            {message_queue, Group, queue_grows, ~"count"},
+            {message_queue, Group, queue_over_sizes, ~"count"},
             [
-                {Size, V, V / max(?LEAST_QUEUE, limit(queue_grows) * Least)}
+                {Size, V, V / max(?LEAST_QUEUE, limit(queue_over_sizes) * Least)}
              || {Size, V} <- Points
             ],
             Test,

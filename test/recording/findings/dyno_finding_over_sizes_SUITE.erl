@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_finding_saturation_SUITE).
+-module(dyno_finding_over_sizes_SUITE).
 -moduledoc "What gets slow first, in systems made so that one resource does.".
 
 -include_lib("stdlib/include/assert.hrl").
@@ -93,7 +93,7 @@ a_function(_Config) ->
     NotCounted = fun(Size) -> #{time_per_call => Slower(Size), share => 0.3, calls => null} end,
     ?assertMatch([{function_slower, ~"shop:find/1", 2}], saturations(NotCounted)),
     Document = document([run(S, 1, NotCounted(S)) || S <- [1, 2, 4]]),
-    [#{text := Text, evidence := Evidence}] = dyno_finding_saturation:findings(Document),
+    [#{text := Text, evidence := Evidence}] = dyno_finding_over_sizes:findings(Document),
     ?assertEqual(
         <<
             "of an operation shop:find/1 takes 200 ns at size 2, 2.0 times as long as at 1, and 30 % "
@@ -133,7 +133,7 @@ medians(_Config) ->
         (_, _) -> #{}
     end,
     Document = document([run(S, R, Values(S, R)) || S <- [1, 2, 4, 8], R <- [1, 2, 3]]),
-    ?assertEqual([], dyno_finding_saturation:findings(Document)).
+    ?assertEqual([], dyno_finding_over_sizes:findings(Document)).
 
 %% In sentences with their limits and with what to do, in every report that shows the recording.
 shown(_Config) ->
@@ -142,7 +142,7 @@ shown(_Config) ->
      || S <- [1, 2, 4]
     ],
     Document0 = document(Runs),
-    Findings = dyno_finding_saturation:findings(Document0),
+    Findings = dyno_finding_over_sizes:findings(Document0),
     Document = dyno_recording:add_tables(Document0, [dyno_finding:table(undefined, Findings)]),
     ?assertEqual(Findings, [Finding || {null, Finding} <- dyno_finding:read(Document)]),
     lists:foreach(
@@ -176,7 +176,7 @@ sentences(_Config) ->
     Said = fun(Label, Values) ->
         Document = dyno_recording:new(test, ~"saturation", #{size_label => Label}, #{}),
         Runs = [run(S, 1, Values(S)) || S <- [1, 4]],
-        Findings = dyno_finding_saturation:findings(
+        Findings = dyno_finding_over_sizes:findings(
             lists:foldl(fun(Run, Acc) -> dyno_recording:add_run(Acc, Run) end, Document, Runs)
         ),
         [{Text, Value} || #{text := Text, value := Value} <- Findings]
@@ -214,13 +214,13 @@ sentences(_Config) ->
     ).
 
 one_size(_Config) ->
-    ?assertEqual([], dyno_finding_saturation:findings(document([run(1, 1, #{})]))).
+    ?assertEqual([], dyno_finding_over_sizes:findings(document([run(1, 1, #{})]))).
 
 %% Of one size, too: messages wait for longer than a third of the response time.
 a_server(_Config) ->
     Said = fun(DelayNs) ->
         Given = #{p99 => 306_000_000, delay => DelayNs, busy => 0.25, processes => 1},
-        dyno_finding_saturation:findings(document([run(1000, 1, Given)]))
+        dyno_finding_over_sizes:findings(document([run(1000, 1, Given)]))
     end,
     [#{text := Waits, evidence := Doing}] = Said(290_000_000),
     ?assertEqual(~"messages to store wait 290 ms at size 1000 until they are handled (p99)", Waits),
@@ -305,7 +305,7 @@ saturations(Values) ->
     [
         {Check, Subject, from(Text)}
      || #{check := Check, subject := Subject, text := Text} <-
-            dyno_finding_saturation:findings(Document)
+            dyno_finding_over_sizes:findings(Document)
     ].
 
 %% At size 8; with 8 workers; with 32 workers (size 8).

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_cli_job_SUITE).
+-module(dyno_cli_measurement_SUITE).
 -moduledoc """
 A command to come gets everything around its measurement from a few lines: the command here counts
 the processes of this node. One Erlang runs all of its command lines.
@@ -54,14 +54,14 @@ command() ->
         operands => [dyno_cli_command:operand("NODE", "the node to look into")],
         options => [
             {"", [{"--times N", "how often it counts", {whole, 1, 100}}]},
-            {"Reports", dyno_cli_job:options()}
+            {"Reports", dyno_cli_measurement:options()}
         ],
         examples => [{~"dyno processes shop@host", ~"counts the processes of a node"}]
     }.
 
 run(#{node := Node} = Values) ->
     Measure = fun(Context) -> measure(Node, maps:get(times, Values, 1), Context) end,
-    dyno_cli_job:run(#{keep => Node, measure => Measure}, Values).
+    dyno_cli_measurement:run(#{keep => Node, measure => Measure}, Values).
 
 measure(~"nobody@nowhere", _Times, _Context) ->
     {error, {?MODULE, unreachable}};
