@@ -261,7 +261,7 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
             ),
             evidence => text("The runtime reports it, such as of ~ts~ts.", [Name, Meanwhile]),
             advice => Advice,
-            look_closer => ~"dyno profile NODE"
+            look_closer => ~"dyno profile NODE --kind cpu"
         })
      || Native orelse not IsTaken
     ].
@@ -307,7 +307,7 @@ native(Looks) ->
                     [show(Busy, ~"ratio"), show(R, ~"count")]
                 ),
                 advice => native_advice(),
-                look_closer => ~"dyno profile NODE"
+                look_closer => ~"dyno profile NODE --kind cpu"
             })
          || Busy > 0.1, Each < value(native_reductions)
         ]

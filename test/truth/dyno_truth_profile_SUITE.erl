@@ -26,6 +26,7 @@ groups() ->
             finds_the_one_that_works_among_many,
             who_lives_has_not_ended,
             bursts_count_for_what_they_take,
+            who_waits_for_a_scheduler_is_not_blamed,
             says_what_is_silent,
             no_share_is_below_zero
         ]}
@@ -74,6 +75,7 @@ no_share_is_below_zero(_Config) ->
         cpu => none,
         seen => {none, 100},
         instants => 10,
+        late => 0,
         clocks => known
     },
     [{~"bursts", _, [{Share, ~"ratio"} | _], _}] = dyno_agent_stack_parts:warnings(~"n", Result),
@@ -192,6 +194,22 @@ bursts_count_for_what_they_take(_Config) ->
         ?assert(maps:get(~"dyno_truth_profile_SUITE:hog/0", Functions, 0.0) > 0.5, Functions)
     end).
 
+%% Two processes keep a scheduler for 120 ms of each 180, and 20 others wait for theirs meanwhile.
+who_waits_for_a_scheduler_is_not_blamed(_Config) ->
+    on_node([], fun(Node) ->
+        [ok = run(Node, Name, keep_scheduler) || Name <- [a, b]],
+        [spawn(Node, ?MODULE, beat, []) || _ <- lists:seq(1, 20)],
+        dyno_tries:hold(2, fun() -> is_not_blamed(profile(Node, 3000)) end)
+    end).
+
+is_not_blamed(Recording) ->
+    Beat = ~"dyno_truth_profile_SUITE:beat/0",
+    Totals = [T || #{~"function" := F, ~"total" := T} <- rows(~"profile", Recording), F =:= Beat],
+    ?assert(lists:sum(Totals) < 0.5, Totals),
+    Text = text(Recording),
+    ?assertMatch({_, _}, binary:match(Text, ~"(not seen: dyno had no turn meanwhile)"), Text),
+    ?assertMatch({_, _}, binary:match(Text, ~"--kind cpu"), Text).
+
 says_what_is_silent(_Config) ->
     {Peer, Node} = dyno_peers:start(),
     OsPid = list_to_integer(erpc:call(Node, os, getpid, [])),
@@ -216,6 +234,20 @@ short() ->
     _ = lists:sum(lists:seq(1, 2000)),
     ok = timer:sleep(1),
     short().
+
+%% As native code that does not yield.
+keep_scheduler() ->
+    _ = erts_debug:set_internal_state(available_internal_state, true),
+    keep_and_rest().
+
+keep_and_rest() ->
+    true = erts_debug:set_internal_state(sleep, 120),
+    ok = timer:sleep(60),
+    keep_and_rest().
+
+beat() ->
+    ok = timer:sleep(5),
+    beat().
 
 asleep() ->
     ok = timer:sleep(infinity),

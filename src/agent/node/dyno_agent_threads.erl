@@ -11,6 +11,7 @@
 %% are left out.
 
 -export([find/0, numbers/0, read/1, stuck_files/1, between/2, cpu_ns/1, normal_ns/1, delay_ns/1]).
+-export([ready_ns/1]).
 -export_type([t/0, reading/0, times/0, kind/0]).
 
 -type kind() :: normal | dirty_cpu | dirty_io.
@@ -162,6 +163,16 @@ normal_ns(Threads) ->
     Normal = normal(),
     Clocks = [Clock || N := File <- Threads, N =< Normal, {ok, Clock} <- [clock(File)]],
     {lists:sum([Ran || {Ran, _, _} <- Clocks]), lists:sum([Ready || {_, Ready, _} <- Clocks])}.
+
+-doc "How long the thread of each normal scheduler was ready for a processor, if known.".
+-spec ready_ns(t()) -> #{Scheduler :: pos_integer() => non_neg_integer()}.
+ready_ns(Threads) ->
+    case is_readable(1) of
+        true ->
+            #{N => Ns || N := File <- Threads, N =< normal(), {ok, {_, Ns, _}} <- [clock(File)]};
+        false ->
+            #{}
+    end.
 
 clock(File) ->
     maybe

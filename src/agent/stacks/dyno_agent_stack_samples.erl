@@ -19,13 +19,14 @@
 -doc "As `process_info/2` returns them, innermost first; `unseen` of an ended process.".
 -type frames() :: [tuple()] | unseen.
 
--type ran() :: normal | dirty.
+-doc "`late`: the frames are of a later moment.".
+-type ran() :: normal | dirty | late.
 
 -doc "The innermost frame is one line of its function.".
 -type leaf() :: {mfa(), Line :: non_neg_integer()}.
 
 -doc """
-Paths begin with `{ran(), Group}` and end with a leaf or with `unseen` or `burst`; those of
+Paths begin with `{ran(), Group}` and end with a leaf or with `unseen`, `late` or `burst`; those of
 unselected processes have the innermost frame only. `waits`: the leaves in which processes wait.
 `other`: samples beyond the limit.
 """.
@@ -48,8 +49,8 @@ restart(#{waits := Waits}) ->
 add(Ran, Group, Frames, Weight, #{running := Tree} = Samples) ->
     Path =
         case Group of
-            elsewhere -> [lists:last(path(Frames))];
-            _ -> path(Frames)
+            elsewhere -> [lists:last(path(Ran, Frames))];
+            _ -> path(Ran, Frames)
         end,
     Samples#{running := dyno_agent_stack_tree:add([{Ran, Group} | Path], Weight, Tree)}.
 
@@ -59,6 +60,9 @@ learn([Innermost | _], #{waits := Waits} = Samples) when map_size(Waits) < ?MOST
     Samples#{waits := Waits#{leaf(Innermost) => true}};
 learn(_Frames, Samples) ->
     Samples.
+
+path(late, _Frames) -> [late];
+path(_Ran, Frames) -> path(Frames).
 
 -doc "The path of a stack, outermost first. A process without frames has not begun.".
 -spec path(frames()) -> [term(), ...].

@@ -20,8 +20,9 @@ dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
 
 ## Meaning of a sample
 A running process answers at the end of its time slice. So a process that computes for long is seen
-where it computes. A process that runs for microseconds and waits again is always seen in the
-following `receive`: the place where it ran is unknown. Such a sample is a `burst`, recognized by
+where it computes. Native code that does not yield makes the answer late, or the instant itself:
+what ran then is unknown (dyno_agent_stack_late). A process that runs for microseconds and waits
+again is always seen in the following `receive`: the place where it ran is unknown. Such a sample is a `burst`, recognized by
 its innermost frame, function and line, being one in which processes wait. Groups of computing
 processes have hardly any.
 
@@ -61,9 +62,9 @@ for the waiting ones.
 -doc """
 The functions from outermost to innermost, without repetitions; `deep`: frames further out than the
 runtime shows. `burst`: the process ran shortly and waited in the last function, or was ready and
-had not run on from there; `unseen`: the process ended before its answer.
+had not run on from there; `unseen`: the process ended before its answer; `late`: it answered late.
 """.
--type stack() :: [dyno_agent_cpu_frames:frame() | burst | unseen].
+-type stack() :: [dyno_agent_cpu_frames:frame() | burst | unseen | late].
 
 -doc """
 The reading of a node. On the caller's side `dyno_agent_stack_result` makes its result of it. Weight
@@ -72,6 +73,8 @@ together for at most one a scheduler.
 """.
 -type reading() :: #{
     instants := non_neg_integer(),
+    %% Those that came too late to see what ran.
+    late := non_neg_integer(),
     duration_ns := non_neg_integer(),
     cost_ns := non_neg_integer(),
     samples := dyno_agent_stack_samples:reading(),
@@ -102,6 +105,9 @@ together for at most one a scheduler.
     waiting_every := pos_integer(),
     samples := dyno_agent_stack_samples:t(),
     instants := non_neg_integer(),
+    late := {Instants :: non_neg_integer(), dyno_agent_stack_late:t()},
+    %% Native: when the next instant is due.
+    due := integer(),
     started := non_neg_integer(),
     %% Native: the total cost, the average of an instant, and that of a question.
     cost := non_neg_integer(),
@@ -190,6 +196,7 @@ started(Table, Cpu, Config) ->
         asking => 0,
         queued => [],
         threads => dyno_agent_threads:find(),
+        due => 0,
         timer => make_ref()
     },
     scheduled(restarted(State)).
@@ -202,6 +209,7 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu, kinds := Kinds} 
         still => #{},
         samples := dyno_agent_stack_samples:restart(Samples),
         instants => 0,
+        late => {0, dyno_agent_stack_late:new(Threads)},
         started => 0,
         cost => 0,
         since => erlang:monotonic_time(),
@@ -225,6 +233,7 @@ handle_call(restart, _From, State) ->
 handle_call(read, _From, #{threads := Threads, samples := Samples, cpu := Cpu} = State) ->
     {reply,
         (maps:with([instants, ran, purpose, started], State))#{
+            late => element(1, map_get(late, State)),
             duration_ns => nanoseconds(erlang:monotonic_time() - map_get(since, State)),
             cost_ns => nanoseconds(map_get(cost, State)),
             samples => dyno_agent_stack_samples:read(Samples),
@@ -267,7 +276,9 @@ scheduled(#{each := Each, idle := {_, _, IdleMs}, share := Share} = State) ->
     Cost = nanoseconds(round(Each) + Asking),
     PlannedMs = min(?MOST_MS, max(?LEAST_MS, ceil(Cost / Share / 1.0e6))),
     Ms = max(PlannedMs, min(?MOST_IDLE_MS, IdleMs)),
-    State#{timer := erlang:start_timer(rand:uniform(2 * Ms - 1), self(), instant)}.
+    In = rand:uniform(2 * Ms - 1),
+    Due = erlang:monotonic_time() + erlang:convert_time_unit(In, millisecond, native),
+    State#{due := Due, timer := erlang:start_timer(In, self(), instant)}.
 
 idle(#{cpu := Cpu, idle := {Before, SwitchesBefore, ForMs}} = State) when is_pid(Cpu) ->
     Now = erlang:monotonic_time(millisecond),
@@ -287,28 +298,52 @@ rested(#{idle := {_, _, ForMs}} = State) ->
 
 %% An instant. Waiting for an answer is no cost, and not timed.
 
-instant(#{instants := N, started := StartedBefore} = State) ->
+instant(#{instants := N, due := Due, late := {Count, Late}} = State) ->
+    DelayNs = nanoseconds(erlang:monotonic_time() - Due),
+    case dyno_agent_stack_late:limit(DelayNs, 0, Late) of
+        {LimitNs, _, Next} when DelayNs < LimitNs ->
+            in_time(State#{late := {Count, Next}});
+        {_, ReadyNs, Next} when ReadyNs < DelayNs ->
+            State#{instants := N + 1, late := {Count + 1, Next}};
+        {_, _, Next} ->
+            %% What waits does so for longer than that.
+            waiting(false, State#{instants := N + 1, late := {Count + 1, Next}})
+    end.
+
+in_time(#{instants := N, started := StartedBefore, late := {Count, Late}} = State) ->
     %% Before the census, which starts a process. Between more frequent instants schedulers spin on.
     IsIdle = is_pid(map_get(cpu, State)) andalso erlang:statistics(total_active_tasks) =:= 1,
     Begin = erlang:monotonic_time(),
     {Ready, Started, Next} = census(State),
-    Running = chosen(Ready, State),
-    Ran = ran_by_now(Running, State),
     Asking = erlang:monotonic_time(),
-    Answers = limited([answer(Found, State) || Found <- Running]),
-    Answered = erlang:monotonic_time(),
-    Seen = lists:foldl(fun ran/2, State#{census := Next, ran := Ran}, Answers),
-    End = erlang:monotonic_time(),
     Listing = dyno_agent_stack_census:list_cost(Next),
-    Took = Asking - Begin - Listing + End - Answered,
-    Spent = spent(Took, length(Running), Listing, Seen),
     %% Processes before the first instant were started before the restart as well.
     StartedNow =
         case N of
             0 -> 0;
             _ -> StartedBefore + Started
         end,
-    waiting(IsIdle, Spent#{instants := N + 1, started := StartedNow}).
+    Counted = State#{instants := N + 1, started := StartedNow, census := Next},
+    %% The question whether it runs waits for a process as well.
+    TookNs = nanoseconds(Asking - Begin - Listing),
+    case dyno_agent_stack_late:limit(TookNs, erlang:system_info(schedulers_online), Late) of
+        {LimitNs, _, Known} when TookNs < LimitNs ->
+            asked(IsIdle, chosen(Ready, State), Asking - Begin, Counted#{late := {Count, Known}});
+        {_, _, Known} ->
+            Counted#{late := {Count + 1, Known}}
+    end.
+
+asked(IsIdle, Running, ListedIn, State) ->
+    Begin = erlang:monotonic_time(),
+    Ran = ran_by_now(Running, State),
+    Asking = erlang:monotonic_time(),
+    {Answers, Known} = answers(Running, State),
+    Answered = erlang:monotonic_time(),
+    Seen = lists:foldl(fun ran/2, Known#{ran := Ran}, Answers),
+    End = erlang:monotonic_time(),
+    Listing = dyno_agent_stack_census:list_cost(map_get(census, Seen)),
+    Took = ListedIn + Asking - Begin - Listing + End - Answered,
+    waiting(IsIdle, spent(Took, length(Running), Listing, Seen)).
 
 census(#{census := Census, cpu := Cpu}) when is_pid(Cpu) ->
     {Started, Next} = dyno_agent_stack_census:started(Census),
@@ -326,29 +361,20 @@ ran_by_now(Running, #{ran := {Sum, Any}}) ->
             {Sum + min(Weight, erlang:system_info(schedulers_online) + Waits), Any + 1}
     end.
 
-%% Of more ready processes than schedulers the others only wait. Otherwise the few instants of a
-%% burst of new processes would outweigh all others.
-limited(Answers) ->
-    Ready = lists:sum([Weight || {_, Weight, How} <- Answers, is_of_schedulers(How)]),
-    case Ready / erlang:system_info(schedulers_online) of
-        Each when Each =< 1 -> Answers;
-        Each -> [{Pid, limited(Weight, Each, How), How} || {Pid, Weight, How} <- Answers]
-    end.
-
-limited(Weight, Each, How) ->
-    case is_of_schedulers(How) of
-        true -> Weight / Each;
-        false -> Weight
-    end.
-
-is_of_schedulers({ran, dirty, _, _}) -> false;
-is_of_schedulers(_How) -> true.
+answers(Running, #{late := {Count, Late}} = State) ->
+    Queue = erlang:statistics(total_run_queue_lengths),
+    Answers = [answer(Of, State) || Of <- Running],
+    Slowest = lists:max([0 | [Ns || {_, Ns} <- Answers]]),
+    {LimitNs, _, Next} = dyno_agent_stack_late:limit(Slowest, Queue, Late),
+    {dyno_agent_stack_late:weigh(Answers, LimitNs), State#{late := {Count, Next}}}.
 
 answer({Pid, Weight}, State) ->
+    Begin = erlang:monotonic_time(),
     %% In this order: a process that ran in between has made reductions.
     Reductions = process_info(Pid, reductions),
     Before = {process_info(Pid, status), Reductions},
-    {Pid, Weight, dyno_agent_stack_question:where(ask(Pid, State), Pid, Before)}.
+    Where = dyno_agent_stack_question:where(ask(Pid, State), Pid, Before),
+    {{Pid, Weight, Where}, nanoseconds(erlang:monotonic_time() - Begin)}.
 
 %% If one takes much longer, the operating system interrupted it.
 spent(Took, Questions, Listing, #{each := Each, cost := Before, question := Question} = State) ->

@@ -20,6 +20,13 @@
 %% Samples that say nothing: a handful may be dyno's own short processes.
 -define(FEW, 30).
 
+%% Late answers that may be chance.
+-define(LATE, 3).
+-define(SEE_WITH_CPU, <<
+    "See it with --profile cpu (dyno profile: --kind cpu), by native code that is loaded into "
+    "the node."
+>>).
+
 %% The share of one scheduler for instants beside other instruments, and that of a budget; the rest
 %% of a third pays for lists and for waiting processes.
 -define(SHARE_OF_TEST, 0.01).
@@ -72,7 +79,8 @@ profiles() ->
 %% Samples of one instant are of the same moment.
 observed(#{cpu := #{samples := Count, scheduler := Scheduler}, seen := {Share, _}}) ->
     #{observations => Count, seen => Share, scheduler => Scheduler};
-observed(#{seen := {Share, Instants}} = Result) when is_float(Share) ->
+observed(#{seen := {Share, Instants}, late := Late} = Result) when is_float(Share); Late > 0 ->
+    %% An unknown share, `none`, is more than each number.
     #{observations => Instants, seen => min(Share, seen(Result) * told(Result))};
 observed(#{seen := {none, Instants}}) ->
     #{observations => Instants}.
@@ -95,7 +103,7 @@ told(#{stacks := Stacks, other := Other}) ->
     All = max(1.0e-9, Other + weight(Stacks)),
     Weight = weight([
         Of
-     || {_, Stack, _} = Of <- Stacks, lists:member(lists:last(Stack), [unseen, burst])
+     || {_, Stack, _} = Of <- Stacks, lists:member(lists:last(Stack), [unseen, burst, late])
     ]),
     max(0, round(1.0e6 * (1 - Weight / All))) / 1.0e6.
 
@@ -108,10 +116,12 @@ stacks(#{stacks := Stacks, cpu_ns := CpuNs, other := Other, elsewhere := Elsewhe
         {printed(Stack), [Ns(Weight)], #{processes => group(Group)}}
      || {Group, Stack, Weight} <- Most
     ] ++ [{[~"(other stacks)"], [Ns(More)], #{}} || More <- [Other + weight(Rest)], More > 0] ++
-        [{[unmet()], [UnseenNs], #{}} || UnseenNs <- [round(CpuNs - SeenNs)], UnseenNs > 0].
+        [{[unmet(Result)], [UnseenNs], #{}} || UnseenNs <- [round(CpuNs - SeenNs)], UnseenNs > 0].
 
 %% The share of processor time in which processes were seen: 1, unless clearly less. Schedulers also
-%% work between processes, for ports and timers.
+%% work between processes, for ports and timers. An instant that came late saw nothing.
+seen(#{late := Late, instants := Instants, cpu := none} = Result) when Late > 0 ->
+    min(1 - Late / Instants, seen(Result#{late := 0}));
 seen(#{seen := {Share, Instants}}) when is_float(Share), Instants > 0 ->
     case Share * (1 + 2 / math:sqrt(Instants)) < ?MOSTLY of
         true -> Share;
@@ -177,18 +187,26 @@ frame({library, Name}) -> Name;
 frame(scheduler) -> ~"(scheduler)";
 frame(nameless) -> ~"(code without a name)";
 frame(burst) -> burst();
-frame(unseen) -> unseen().
+frame(unseen) -> unseen();
+frame(late) -> late().
 
 -doc "Whether a frame stands for time whose function is not known.".
 -spec is_unknown(Frame :: binary()) -> boolean().
-is_unknown(Frame) -> lists:member(Frame, [burst(), unseen(), unmet()]).
+is_unknown(Frame) -> lists:member(Frame, [burst(), unseen(), late(), no_turn(), unmet()]).
 
 unseen() -> ~"(ended before it could be asked)".
+
+late() -> ~"(not seen: it answered late)".
+
+no_turn() -> ~"(not seen: dyno had no turn meanwhile)".
 
 %% Of a process whose stack shows its place of waiting.
 burst() -> ~"(ready to run, or ran shortly, from here)".
 
 %% Work of processes that were not met.
+unmet(#{late := Late, cpu := none}) when Late > 0 -> no_turn();
+unmet(_Result) -> unmet().
+
 unmet() -> ~"(not seen: of processes that were not met)".
 
 group(Group) -> element(1, dyno_agent_kind:print(Group)).
@@ -299,7 +317,7 @@ metrics() ->
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
     All = max(1.0e-9, Other + weight(Stacks)),
-    none(Role, Result) ++ unseen(Role, All, Result) ++ refused(Role, Result) ++
+    none(Role, Result) ++ late_or_unseen(Role, All, Result) ++ refused(Role, Result) ++
         [
             {
                 ~"many_stacks",
@@ -321,6 +339,8 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
         ].
 
 %% Of a short measurement of many processes, or on a busy machine.
+none(_Role, #{late := Late, cpu := none}) when Late > 0 ->
+    [];
 none(Role, #{stacks := [], worked_ns := WorkedNs, duration_ns := DurationNs}) when
     WorkedNs > ?MUCH * DurationNs
 ->
@@ -335,6 +355,25 @@ none(Role, #{stacks := [], worked_ns := WorkedNs, duration_ns := DurationNs}) wh
     ];
 none(_Role, _Result) ->
     [].
+
+late_or_unseen(Role, All, #{late := Late, stacks := Stacks, cpu := none} = Result) ->
+    Answers = weight([Of || {_, [late], _} = Of <- Stacks]),
+    case 1 - seen(Result) * (1 - Answers / All) of
+        Share when Share > ?MUCH, Late + Answers >= ?LATE -> [late(Role, Share, Result)];
+        _ -> unseen(Role, All, Result)
+    end;
+late_or_unseen(Role, All, Result) ->
+    unseen(Role, All, Result).
+
+late(Role, Share, #{late := Late, instants := Instants}) ->
+    {
+        ~"late_stacks",
+        "what took ~ts of the processor time of ~ts is not known: native functions that do not "
+        "yield, long collections, or other programs kept its schedulers meanwhile (~ts of ~ts "
+        "looks came late)",
+        [{Share, ~"ratio"}, Role, {Late, ~"count"}, {Instants, ~"count"}],
+        ?SEE_WITH_CPU
+    }.
 
 %% Time of processes that were not met, had ended, or had continued before they answered; if that is
 %% more than chance.
@@ -357,10 +396,7 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
                     "the stacks show what ~ts of the processor time of ~ts went to; the rest went "
                     "to processes that ran too shortly to be asked",
                     [{Share, ~"ratio"}, Role],
-                    <<
-                        "See it with --profile cpu (dyno profile: --kind cpu), by native code that "
-                        "is loaded into the node."
-                    >>
+                    ?SEE_WITH_CPU
                 }
             ];
         AtLeast > ?MUCH ->

@@ -23,6 +23,8 @@ A function's processor time is its share of the samples, times `cpu_ns`.
 """.
 -type result() :: #{
     instants := non_neg_integer(),
+    %% Those that came too late to see what ran.
+    late := non_neg_integer(),
     duration_ns := non_neg_integer(),
     %% The schedulers' processor time without this instrument; with the dirty schedulers, whose
     %% processes are sampled too.
@@ -66,6 +68,7 @@ processes. The bounds are unknown if only time was sampled.
 -define(MUCH, 0.2).
 %% The least share of the schedulers' work time with a processor.
 -define(UNDISTURBED, 0.8).
+-define(MANY_LATE, 0.1).
 %% Of a normal distribution, for 95 %.
 -define(Z, 1.96).
 
@@ -85,7 +88,7 @@ result(#{samples := Sampled, times := Times} = Read) ->
     Weigh = fun(Class, Weight) -> Weight * maps:get(Class, Factors, 1) end,
     Leaves = maps:from_keys(Waits, true),
     Of = [{Group, stack(P, Leaves), Weigh(Class, W)} || {Class, Group, P, W} <- Chosen],
-    with_cpu(Cpu, (maps:with([instants, duration_ns, cost_ns, purpose, started], Read))#{
+    with_cpu(Cpu, (maps:with([instants, late, duration_ns, cost_ns, purpose, started], Read))#{
         cpu_ns => max(0, CpuNs - used_ns(CostNs, Times)),
         clocks => Clocks,
         seen => seen(Read),
@@ -130,13 +133,16 @@ worked_ns(#{times := Times, cost_ns := CostNs}) ->
     lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - CostNs.
 
 %% The schedulers' work without the instrument's, against the running processes. Unknown if others
-%% take the processors: then work lasts longer by chance.
+%% take the processors: then work lasts longer by chance. But most work is done while nobody looks
+%% if instants are late.
 seen(#{duration_ns := DurationNs, instants := Instants, times := Times} = Read) ->
-    #{ran := {Ran, Any}} = Read,
+    #{ran := {Ran, Any}, late := Late} = Read,
     WorkNs = worked_ns(Read),
     case Times of
         #{normal := #{cpu_ns := CpuNs, worked_ns := WorkedNs}} when
-            CpuNs > ?UNDISTURBED * WorkedNs, Instants > 0, WorkNs > 0
+            CpuNs > ?UNDISTURBED * WorkedNs orelse Late > ?MANY_LATE * Instants,
+            Instants > 0,
+            WorkNs > 0
         ->
             {min(1.0, Ran / Instants * DurationNs / WorkNs), Any};
         #{} ->
@@ -169,7 +175,7 @@ summed(Stacks) ->
 %% Without the line, and with the burst if processes wait there.
 stack(Path, Waits) ->
     case lists:last(Path) of
-        Word when Word =:= unseen; Word =:= burst -> Path;
+        Word when is_atom(Word) -> Path;
         {MFA, _} = Leaf when is_map_key(Leaf, Waits) -> lists:droplast(Path) ++ [MFA, burst];
         {MFA, _} -> lists:droplast(Path) ++ [MFA]
     end.
