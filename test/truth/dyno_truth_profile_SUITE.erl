@@ -194,21 +194,40 @@ bursts_count_for_what_they_take(_Config) ->
         ?assert(maps:get(~"dyno_truth_profile_SUITE:hog/0", Functions, 0.0) > 0.5, Functions)
     end).
 
-%% Two processes keep a scheduler for 120 ms of each 180, and 20 others wait for theirs meanwhile.
+%% Native code kept a scheduler for 120 ms: the looks after that met those that had waited for it.
 who_waits_for_a_scheduler_is_not_blamed(_Config) ->
-    on_node([], fun(Node) ->
-        [ok = run(Node, Name, keep_scheduler) || Name <- [a, b]],
-        [spawn(Node, ?MODULE, beat, []) || _ <- lists:seq(1, 20)],
-        dyno_tries:hold(2, fun() -> is_not_blamed(profile(Node, 3000)) end)
-    end).
-
-is_not_blamed(Recording) ->
-    Beat = ~"dyno_truth_profile_SUITE:beat/0",
-    Totals = [T || #{~"function" := F, ~"total" := T} <- rows(~"profile", Recording), F =:= Beat],
-    ?assert(lists:sum(Totals) < 0.5, Totals),
-    Text = text(Recording),
-    ?assertMatch({_, _}, binary:match(Text, ~"(not seen: dyno had no turn meanwhile)"), Text),
-    ?assertMatch({_, _}, binary:match(Text, ~"--kind cpu"), Text).
+    New = dyno_agent_stack_late:new(#{}),
+    {LimitNs, 0, _} = dyno_agent_stack_late:limit(120_000_000, 0, New),
+    Waits = {waits, [{timer, sleep, 1, []}], []},
+    Late = {ran, late, [{timer, sleep, 1, []}], []},
+    Weighed = dyno_agent_stack_late:weigh(
+        [{{a, 1, Waits}, 20_000}, {{b, 1, Waits}, 120_000_000}, {{c, 1, Waits}, 20_000}], LimitNs
+    ),
+    ?assertMatch([{a, _, Waits}, {b, _, Late}, {c, _, Late}], Weighed),
+    Result = #{
+        stacks => [{a, [late], 2.0}, {a, [{beat, beat, 1}, burst], 1.0}],
+        other => 0,
+        elsewhere => 0,
+        started => 0,
+        cpu => none,
+        cpu_ns => 1000,
+        seen => {none, 30},
+        instants => 100,
+        late => 70,
+        clocks => known
+    },
+    [#{stacks := Stacks} | _] = dyno_agent_stack_parts:profiles(),
+    ?assertEqual(
+        [
+            {~"(not seen: dyno had no turn meanwhile)", 700},
+            {~"(not seen: it answered late)", 200},
+            {~"(ready to run, or ran shortly, from here)", 100}
+        ],
+        lists:sort([{lists:last(Path), Ns} || {Path, [Ns], _} <- Stacks(Result)])
+    ),
+    [{~"late_stacks", _, [{Share, _} | _], Do}] = dyno_agent_stack_parts:warnings(~"n", Result),
+    ?assert(abs(Share - 0.9) < 1.0e-6, Share),
+    ?assertMatch({_, _}, binary:match(Do, ~"--kind cpu")).
 
 says_what_is_silent(_Config) ->
     {Peer, Node} = dyno_peers:start(),
@@ -234,20 +253,6 @@ short() ->
     _ = lists:sum(lists:seq(1, 2000)),
     ok = timer:sleep(1),
     short().
-
-%% As native code that does not yield.
-keep_scheduler() ->
-    _ = erts_debug:set_internal_state(available_internal_state, true),
-    keep_and_rest().
-
-keep_and_rest() ->
-    true = erts_debug:set_internal_state(sleep, 120),
-    ok = timer:sleep(60),
-    keep_and_rest().
-
-beat() ->
-    ok = timer:sleep(5),
-    beat().
 
 asleep() ->
     ok = timer:sleep(infinity),

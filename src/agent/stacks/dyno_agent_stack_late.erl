@@ -16,7 +16,9 @@
 -opaque t() :: #{
     threads := dyno_agent_threads:t(),
     %% The time that each thread was ready, at the last late instant.
-    ready := #{Scheduler :: pos_integer() => non_neg_integer()}
+    ready := #{Scheduler :: pos_integer() => non_neg_integer()},
+    %% How often a delay was longer than that.
+    proven := non_neg_integer()
 }.
 
 -doc "As `dyno_agent_stack_question:where/3` tells it; `late` if the frames are of a later moment.".
@@ -26,13 +28,15 @@
 
 -define(LATE_NS, 5_000_000).
 %% Busy schedulers that share their processors with other programs are rarely later.
--define(SURELY_NS, 60_000_000).
+-define(SURELY_NS, 20_000_000).
+%% With so many certainly late looks, the others of that length are taken for late as well.
+-define(PROVEN, 3).
 %% A process that waits in a scheduler's queue waits for turns of this length at most.
 -define(TURN_NS, 1_000_000).
 
 -spec new(dyno_agent_threads:t()) -> t().
 new(Threads) ->
-    #{threads => Threads, ready => dyno_agent_threads:ready_ns(Threads)}.
+    #{threads => Threads, ready => dyno_agent_threads:ready_ns(Threads), proven => 0}.
 
 -doc """
 From this delay on an answer is late, if processes waited in a queue of that length; and the part of
@@ -42,10 +46,22 @@ the delay for which threads of schedulers may have had no processor.
     {LimitNs :: integer(), ReadyNs :: non_neg_integer(), t()}.
 limit(DelayNs, Queue, Late) when DelayNs < ?LATE_NS + Queue * ?TURN_NS ->
     {?LATE_NS + Queue * ?TURN_NS, 0, Late};
-limit(_DelayNs, Queue, #{threads := Threads, ready := Before} = Late) ->
+limit(DelayNs, Queue, #{threads := Threads, ready := Before, proven := Proven} = Late) ->
+    QueueNs = Queue * ?TURN_NS,
     Now = dyno_agent_threads:ready_ns(Threads),
-    Ready = lists:max([0 | [Ns - maps:get(N, Before, 0) || N := Ns <- Now]]),
-    {min(?LATE_NS + Ready, ?SURELY_NS) + Queue * ?TURN_NS, Ready, Late#{ready := Now}}.
+    Ready =
+        case map_size(Now) of
+            %% The clocks cannot be read at this moment.
+            0 when map_size(Threads) > 0 -> DelayNs;
+            _ -> lists:max([0 | [Ns - maps:get(N, Before, 0) || N := Ns <- Now]])
+        end,
+    Next = Late#{ready := maps:merge(Before, Now)},
+    LimitNs = ?LATE_NS + Ready,
+    case Proven >= ?PROVEN of
+        true -> {min(LimitNs, ?SURELY_NS) + QueueNs, Ready, Next};
+        false when DelayNs < LimitNs + QueueNs -> {LimitNs + QueueNs, Ready, Next};
+        false -> {LimitNs + QueueNs, Ready, Next#{proven := Proven + 1}}
+    end.
 
 -doc """
 Marks the late answers, and all that were asked after one; and limits the weight of ready processes.

@@ -22,9 +22,9 @@ dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
 A running process answers at the end of its time slice. So a process that computes for long is seen
 where it computes. Native code that does not yield makes the answer late, or the instant itself:
 what ran then is unknown (dyno_agent_stack_late). A process that runs for microseconds and waits
-again is always seen in the following `receive`: the place where it ran is unknown. Such a sample is a `burst`, recognized by
-its innermost frame, function and line, being one in which processes wait. Groups of computing
-processes have hardly any.
+again is always seen in the following `receive`: the place where it ran is unknown. Such a sample
+is a `burst`, recognized by its innermost frame, function and line, being one in which processes
+wait. Groups of computing processes have hardly any.
 
 For a process in a dirty scheduler another process answers, at once. The process may wait there for
 the system, so thread clocks give the processor time of the sample (dyno_agent_stack_result).

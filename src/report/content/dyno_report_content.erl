@@ -42,9 +42,9 @@ sections(Document, Options) ->
     ].
 
 -doc """
-The sections below the problems: changes since the last time, the load, and the functions and
-servers with most time. For nodes without a load: how busy they were, and the calls in which
-processes wait.
+The sections below the problems: changes since the last time, the load with what failed, and the
+functions and servers with most time. For nodes without a load: how busy they were, and the calls
+in which processes wait.
 """.
 -spec answer(dyno_report:document(), dyno_report:options()) -> [section()].
 answer(Document, Options) ->
@@ -54,12 +54,18 @@ answer(Document, Options) ->
     Tables([~"since_last"]) ++
         case Load of
             [] -> dyno_report_content_load:machines(Document);
-            _ -> Load
+            _ -> Load ++ failed(Tables)
         end ++
         case Functions of
             [] -> dyno_report_content_parts:profiles(Document, Options);
             _ -> Functions
         end ++ Tables([~"servers" | [~"waiting" || Load =:= []]]).
+
+failed(Tables) ->
+    case Tables([~"errors"]) of
+        [] -> [];
+        Errors -> Tables([~"operations"]) ++ Errors
+    end.
 
 -doc """
 The place and time of measuring. For nodes, the release and schedulers are theirs; dyno's own
