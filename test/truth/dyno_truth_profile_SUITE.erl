@@ -205,7 +205,7 @@ who_waits_for_a_scheduler_is_not_blamed(_Config) ->
     ),
     ?assertMatch([{a, _, Waits}, {b, _, Late}, {c, _, Late}], Weighed),
     Result = #{
-        stacks => [{a, [late], 2.0}, {a, [{beat, beat, 1}, burst], 1.0}],
+        stacks => [{other, [late], 2.0}, {other, [{beat, beat, 1}, burst], 1.0}],
         other => 0,
         elsewhere => 0,
         started => 0,
