@@ -85,14 +85,11 @@ limited(Answers) ->
     Ready = lists:sum([Weight || {_, Weight, How} <- Answers, is_of_schedulers(How)]),
     case Ready / erlang:system_info(schedulers_online) of
         Each when Each =< 1 -> Answers;
-        Each -> [{Pid, limited(Weight, Each, How), How} || {Pid, Weight, How} <- Answers]
+        Each -> [limited(Answer, Each) || Answer <- Answers]
     end.
 
-limited(Weight, Each, How) ->
-    case is_of_schedulers(How) of
-        true -> Weight / Each;
-        false -> Weight
-    end.
+limited({_, _, {ran, dirty, _, _}} = Answer, _Each) -> Answer;
+limited({Pid, Weight, How}, Each) -> {Pid, Weight / Each, How}.
 
 is_of_schedulers({ran, dirty, _, _}) -> false;
 is_of_schedulers(_How) -> true.
