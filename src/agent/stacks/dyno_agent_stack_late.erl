@@ -8,7 +8,7 @@
 %% waited for it. A delay of a scheduler's thread without a processor shows nothing of the kind: the
 %% clocks of the threads tell that one, and it is taken off.
 %%
-%% Cost: nothing while all is in time; then two readings of the clocks for each late instant.
+%% Cost: nothing while all is in time; then readings of the clocks until lateness is proven.
 
 -export([new/1, limit/3, weigh/2]).
 -export_type([t/0, where/0]).
@@ -46,8 +46,10 @@ the delay for which threads of schedulers may have had no processor.
     {LimitNs :: integer(), ReadyNs :: non_neg_integer(), t()}.
 limit(DelayNs, Queue, Late) when DelayNs < ?LATE_NS + Queue * ?TURN_NS ->
     {?LATE_NS + Queue * ?TURN_NS, 0, Late};
+limit(_DelayNs, Queue, #{proven := ?PROVEN} = Late) ->
+    %% To read the clocks would wait for turns as well.
+    {?SURELY_NS + Queue * ?TURN_NS, 0, Late};
 limit(DelayNs, Queue, #{threads := Threads, ready := Before, proven := Proven} = Late) ->
-    QueueNs = Queue * ?TURN_NS,
     Now = dyno_agent_threads:ready_ns(Threads),
     Ready =
         case map_size(Now) of
@@ -56,11 +58,9 @@ limit(DelayNs, Queue, #{threads := Threads, ready := Before, proven := Proven} =
             _ -> lists:max([0 | [Ns - maps:get(N, Before, 0) || N := Ns <- Now]])
         end,
     Next = Late#{ready := maps:merge(Before, Now)},
-    LimitNs = ?LATE_NS + Ready,
-    case Proven >= ?PROVEN of
-        true -> {min(LimitNs, ?SURELY_NS) + QueueNs, Ready, Next};
-        false when DelayNs < LimitNs + QueueNs -> {LimitNs + QueueNs, Ready, Next};
-        false -> {LimitNs + QueueNs, Ready, Next#{proven := Proven + 1}}
+    case ?LATE_NS + Ready + Queue * ?TURN_NS of
+        LimitNs when DelayNs < LimitNs -> {LimitNs, Ready, Next};
+        LimitNs -> {LimitNs, Ready, Next#{proven := Proven + 1}}
     end.
 
 -doc """
