@@ -74,9 +74,13 @@ restarts(Looks) ->
         ]
     end,
     [
-        restarted(Name, Times, ~"The name has another pid than at the look before.", [
-            Name, " is restarted again and again: another process", at(Times, Looks)
-        ])
+        restarted(
+            Name,
+            Times,
+            ~"The name has another pid than at the look before.",
+            [Name, " was another process", at(Times, Looks)],
+            ~"if it crashes, read why"
+        )
      || Name := Times <- Names, length(Times) >= 2
     ] ++
         [
@@ -84,9 +88,10 @@ restarts(Looks) ->
                 Name,
                 Times,
                 [~"Its limit of restarts is not reached.", Newest(Times), own_limit(Times)],
-                text("children of ~ts are restarted again and again: up to ~b of its ~b~ts", [
-                    Name, Most(~"replaced", Times), Most(~"children", Times), at(Times, Looks)
-                ])
+                text("up to ~b of ~b children of ~ts were other processes~ts", [
+                    Most(~"replaced", Times), Most(~"children", Times), Name, at(Times, Looks)
+                ]),
+                ~"if they are permanent, they crash; read why"
             )
          || Name := Times <- Children, length(Times) >= 2
         ].
@@ -99,7 +104,7 @@ own_limit(Times) ->
 
 at(Times, Looks) -> text(" at ~b of ~b looks", [length(Times), length(Looks) - 1]).
 
-restarted(Name, Times, Evidence, Text) ->
+restarted(Name, Times, Evidence, Text, If) ->
     dyno_finding:new(restarts, restarts, #{
         subject => Name,
         severity => critical,
@@ -107,12 +112,12 @@ restarted(Name, Times, Evidence, Text) ->
         weight => 105,
         text => text("~ts", [Text]),
         evidence => text("~ts", [Evidence]),
-        advice =>
-            <<
-                "Now: read why it ends in the log, or by the command below, and give it what it "
-                "needs; supervisor:terminate_child/2 stops it meanwhile. Later: let it start "
-                "without that, and try again at growing intervals."
-            >>,
+        advice => text(
+            "Now: ~ts in the log, or by dyno trace NODE proc_lib:crash_report/4, and mend "
+            "that. supervisor:terminate_child/2 also stops what a child serves. Later: let it "
+            "start without what it lacks, and try again at growing intervals.",
+            [If]
+        ),
         look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
     }).
 
@@ -212,15 +217,16 @@ code_work(PerS, Looks) ->
 
 asked_often() ->
     <<
-        "Do not call code:ensure_loaded/1 or a missing module for each request: ask once and "
-        "keep the answer (a missing module is searched in all folders each time); start with "
-        "-mode embedded."
+        "Now: find who asks (dyno trace NODE \"code:ensure_loaded/1 -> caller\"). Later: ask once "
+        "and keep the answer; a missing module is searched in all folders each time. -mode "
+        "embedded also ends it, but only for a release that loads all its modules."
     >>.
 
 hanging_code() ->
     <<
-        "See whether an on_load function hangs, or a folder of the code path does not answer "
-        "(NFS); an on_load function must not wait for others."
+        "Now: see process_info(whereis(code_server), current_stacktrace). If it is in a file "
+        "operation, a folder of the code path may not answer (NFS). Else an on_load function may "
+        "hang. Later: let no on_load function wait for others."
     >>.
 
 %% More often than a deploy loads them.
@@ -244,9 +250,9 @@ reloads(Looks) ->
             evidence => text("So in ~b of ~b looks.", [length(Of), length(Looks)]),
             advice =>
                 <<
-                    "Now: see who loads it by the command below, and stop it: a reloader for "
-                    "developers, or code that is generated for data. Later: load once; keep what "
-                    "changes in persistent_term or ETS."
+                    "Now: see who loads it (dyno trace NODE \"code_server:call/1 -> caller\"): it "
+                    "may be a reloader for developers, or code that is generated for data. Later: "
+                    "load once; keep what changes in ETS."
                 >>,
             look_closer => ~"dyno trace NODE \"code_server:call/1 -> caller\""
         })
@@ -263,8 +269,8 @@ resolver(Looks) ->
         ~"resolver",
         ~"host names",
         <<
-            "Keep connections open, use addresses, or a resolver nearby; inet_res asks in "
-            "parallel, the native resolver does not."
+            "Now: see how long a name takes: time getent hosts NAME. Later: keep connections open, "
+            "use a resolver nearby, or raise kernel's gethost_poolsize (4)."
         >>,
         Looks
     ).
@@ -297,20 +303,23 @@ timers(Looks) ->
     ]),
     PerS = mean_per_s(~"spawned", Looks),
     if
-        Loops > 500 -> [timer(Loops, Share, PerS, Looks)];
-        Rows > 500, Share > 0.05 -> [timer(Rows, Share, PerS, Looks)];
-        true -> []
+        Loops > 500 ->
+            [timer(Loops, ~"intervals of the module timer run", Share, PerS, Looks)];
+        Rows > 500, Share > 0.05 ->
+            [timer(Rows, ~"timers of the module timer exist", Share, PerS, Looks)];
+        true ->
+            []
     end.
 
-timer(Count, Share, PerS, Looks) ->
+timer(Count, Exist, Share, PerS, Looks) ->
     dyno_finding:new(timers, intervals, #{
         subject => ~"timer",
         severity => warning,
         value => Count,
         weight => 130,
         text => text(
-            "~ts intervals of timer:apply_interval run; ~ts processes a second are started", [
-                show(Count, ~"count"), show(PerS, ~"count")
+            "~ts ~ts; ~ts processes a second are started", [
+                show(Count, ~"count"), Exist, show(PerS, ~"count")
             ]
         ),
         evidence => iolist_to_binary(
@@ -321,8 +330,8 @@ timer(Count, Share, PerS, Looks) ->
         ),
         advice =>
             <<
-                "Use erlang:send_after/3 or erlang:start_timer/3, which need no process, or let "
-                "one process do many small tasks at each tick."
+                "Now: nothing. Later: use erlang:send_after/3 or erlang:start_timer/3, which need "
+                "no process, or let one process do many small tasks at each tick."
             >>,
         look_closer => ~"dyno profile NODE"
     }).
@@ -347,14 +356,15 @@ monitors(Looks) ->
             severity => warning,
             value => Last,
             weight => 63,
-            text => text("~ts has ~ts monitors of ~ts, and more at each look", [
+            text => text("~ts has ~ts monitors of ~ts, more than at the first look", [
                 Name, show(Last, ~"count"), processes(Of)
             ]),
             evidence => text("~ts of them at the first look.", [show(First, ~"count")]),
             advice =>
                 <<
-                    "Monitor each process once, and demonitor it (option flush) when it is not "
-                    "needed any more."
+                    "Now: see who monitors (dyno trace NODE \"erlang:monitor/2 -> caller\"). "
+                    "Later: monitor each process once, and demonitor it (option flush) if it is "
+                    "not needed any more."
                 >>,
             look_closer => ~"dyno trace NODE \"erlang:monitor/2 -> caller\""
         })
@@ -385,11 +395,13 @@ transactions(Looks) ->
                     text => text("Mnesia's transactions were restarted ~ts times, ~ts ended", [
                         show(Restarts, ~"count"), show(Commits, ~"count")
                     ]),
-                    evidence => ~"They want locks on the same records.",
+                    evidence => ~"Usually they want the same locks.",
                     advice =>
                         <<
-                            "Make one process the writer of these records, or use dirty "
-                            "operations (mnesia:dirty_update_counter/3) where that is safe."
+                            "Now: see which transactions run (dyno trace NODE "
+                            "\"mnesia:transaction/1 -> caller\"). Later: if they want the same "
+                            "locks, make one process the writer, or use dirty operations "
+                            "(mnesia:dirty_update_counter/3) where that is safe."
                         >>,
                     look_closer => ~"dyno trace NODE \"mnesia:transaction/1 -> caller\""
                 })
@@ -408,7 +420,8 @@ spawns(Looks) ->
             weight => 35,
             text => text("~ts processes are started a second", [show(PerS, ~"count")]),
             evidence => started(Looks),
-            advice => ~"Let a process do several tasks, if one takes less than 10 us.",
+            advice =>
+                ~"Now: nothing. Later: if a task takes less than 10 us, let a process do several.",
             look_closer => ~"dyno record NODE"
         })
      || PerS > value(spawns_per_s), timers(Looks) =:= []
@@ -428,17 +441,17 @@ programs(Looks) ->
             severity => warning,
             value => lists:min(Rates),
             weight => 98,
-            text => text("~ts programs a second are started, such as ~ts", [
+            text => text("~ts ports a second are made, such as for ~ts", [
                 show(lists:sum(Rates) / length(Rates), ~"count"), Name
             ]),
-            evidence => text("More than ~ts a second before each look.", [
+            evidence => text("~ts a second or more before each look; sockets may be among them.", [
                 show(trunc(lists:min(Rates)), ~"count")
             ]),
             advice =>
                 <<
-                    "Now: see why it ends at once (its exit status, option exit_status of "
-                    "open_port/2), and stop what starts it. Later: start it again after a pause "
-                    "that grows; keep one running instead of os:cmd/1 for each request."
+                    "Now: find who makes them (dyno trace NODE \"erlang:open_port/2 -> caller\"). "
+                    "Later: keep one program running in place of os:cmd/1 for each request. If it "
+                    "is started again because it ends, let a pause grow between the starts."
                 >>,
             look_closer => ~"dyno trace NODE \"erlang:open_port/2 -> caller\""
         })
@@ -495,8 +508,8 @@ terms(Looks) ->
             weight => 64,
             text =>
                 <<
-                    "persistent terms are replaced while the node works: at each change all heaps "
-                    "are scanned"
+                    "persistent terms change while the node works: at each replaced or erased "
+                    "term all heaps are scanned"
                 >>,
             evidence => text(
                 "They were changed ~ts times a second; the collector of literals did ~ts "
@@ -505,8 +518,9 @@ terms(Looks) ->
             ),
             advice =>
                 <<
-                    "Keep what changes in ETS (read_concurrency); persistent_term is for what "
-                    "changes at a deploy."
+                    "Now: see who changes them (dyno trace NODE \"persistent_term:put/2 -> "
+                    "caller\"). Later: keep what changes in ETS (read_concurrency); "
+                    "persistent_term is for what changes at a deploy."
                 >>,
             look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
         })

@@ -100,13 +100,13 @@ why(Slogan, Reading) ->
             [~"init terminating"],
             critical,
             ~"the node ended while it started",
-            ~"Read the error in its last words: a file, a module or an argument is missing."
+            ~"Read the error in its last words: a file, a module or an argument may be missing."
         },
         {
             [~"SIGUSR1", ~"by user"],
             note,
             ~"the node was asked to write this dump and end",
-            ~"Ask who sent the signal."
+            ~"Ask who ended it."
         }
     ],
     case [Why || {Parts, _, _, _} = Why <- Known, binary:match(Slogan, Parts) =/= nomatch] of
@@ -179,7 +179,7 @@ memory(#{tables := Tables, largest := Largest} = Reading) ->
                     show(Bytes / Total, ~"ratio"),
                     [text(", in ~b tables of that name", [N]) || N > 1]
                 ]),
-                advice => ~"Delete rows when what they are of ends, or by age."
+                advice => ~"Delete rows when what they belong to ends, or by age."
             })
          || {Bytes, Name, N, Rows} <- largest(Tables), Bytes > Least
         ] ++
@@ -190,7 +190,7 @@ memory(#{tables := Tables, largest := Largest} = Reading) ->
                 text => text("binaries took ~ts of ~ts", [show(Binary, ~"B"), show(Total, ~"B")]),
                 advice =>
                     <<
-                        "They are held by long queues, by processes that collect seldom "
+                        "Often they are held by long queues, by processes that collect seldom "
                         "(hibernate, fullsweep_after), or by small parts of large ones "
                         "(binary:copy/1)."
                     >>
@@ -235,7 +235,7 @@ processes(#{groups := Groups, processes := Count}) ->
             ]),
             advice =>
                 <<
-                    "If that is more than the node has users: they do not end. Give what they wait "
+                    "If that is more than the node has work, they do not end. Give what they wait "
                     "for a time limit, or monitor who is to answer."
                 >>
         })

@@ -29,7 +29,8 @@ Nodes on another machine or of another user are not visible.
     threads := [thread()],
     fds := non_neg_integer(),
     fds_limit := pos_integer() | unlimited,
-    %% The share of the time in which a quota held it back; unknown without cgroup v2.
+    %% Seconds a second in which a quota held threads back, the sum over processors; unknown without
+    %% cgroup v2.
     throttled := float() | unknown
 }.
 
@@ -199,8 +200,8 @@ judged(Node, #{pid := Pid, threads := Threads} = Seen) ->
         [T || #{name := Name} = T <- Threads, string:prefix(Name, Prefix) =/= nomatch]
     end,
     Found =
-        stopped(Seen) ++ descriptors(Seen) ++ dirty_io(Of(~"erts_dios_")) ++
-            spinning(Of(~"erts_sched_")) ++ held(Seen),
+        stopped(Seen) ++ descriptors(Seen) ++ dirty_io(Pid, Of(~"erts_dios_")) ++
+            spinning(Pid, Of(~"erts_sched_")) ++ held(Seen),
     dyno_finding:ranked([
         dyno_finding:new(Check, Name, #{
             subject => ~"node",
@@ -222,7 +223,7 @@ stopped(#{pid := Pid, threads := Threads}) ->
     Stopped = length([T || #{state := State} = T <- Threads, State =:= ~"T" orelse State =:= ~"t"]),
     [
         {stopped, none, Stopped, 1, ~": its emulator is stopped (a signal, or a debugger)",
-            text("kill -CONT ~ts lets it go on, if nobody debugs it.", [Pid])}
+            text("Now: if nobody debugs it, kill -CONT ~ts lets it go on.", [Pid])}
      || Stopped > 0
     ].
 
@@ -231,17 +232,17 @@ descriptors(#{fds := Fds, fds_limit := Limit}) when
 ->
     %% While they are counted, others may come.
     Used = min(Fds, Limit),
-    Text = text(": ~b of ~b descriptors are in use, so it accepts no connection", [Used, Limit]),
+    Text = text(": ~b of ~b descriptors are in use, and few are left", [Used, Limit]),
     [
         {near_limit, table_full, Fds / Limit, ?DESCRIPTORS, Text, <<
-            "Close what nobody uses; ulimit -n (LimitNOFILE of systemd) raises the limit at the "
-            "next start."
+            "Now: end clients, or take it out of the load balancer. Later: ulimit -n (LimitNOFILE "
+            "of systemd) raises the limit at the next start."
         >>}
     ];
 descriptors(_Seen) ->
     [].
 
-dirty_io(Threads) ->
+dirty_io(Pid, Threads) ->
     Stuck = [
         Call
      || #{call := Call, cpu := Cpu, state := State} <- Threads,
@@ -254,17 +255,19 @@ dirty_io(Threads) ->
             [_] -> ~"waits";
             _ -> ~"wait"
         end,
-    Text = text(": ~b of ~b dirty I/O schedulers ~ts in a system call~ts", [
+    Text = text("~b of ~b dirty I/O schedulers ~ts in a system call~ts", [
         length(Stuck), length(Threads), Verb, name(Stuck)
     ]),
-    Advice = <<
-        "Find the file that does not answer (a FIFO, NFS, a full disk), and unblock or unmount it."
-    >>,
+    Advice = text(
+        "Now: see its files (ls -l /proc/~ts/fd): one may not answer (a FIFO, NFS). Open the other "
+        "end of a FIFO. umount -f loses data: use it last.",
+        [Pid]
+    ),
     case Stuck of
         _ when Share >= ?STUCK ->
-            [{dirty_io, dirty_io_stuck, Share, ?STUCK, Text, Advice}];
+            [{dirty_io, dirty_io_stuck, Share, ?STUCK, [": ", Text], Advice}];
         [_ | _] ->
-            Waits = [Text, ~"; if the code server waits for that, it loads no module"],
+            Waits = ["; ", Text, ": that may be why, or not"],
             [{dirty_io, none, length(Stuck), 1, Waits, Advice}];
         [] ->
             []
@@ -288,22 +291,25 @@ name(Calls) ->
         Known -> [", ", lists:join(" or ", Known)]
     end.
 
-spinning(Threads) ->
+spinning(Pid, Threads) ->
     Least = lists:min([1.0 | [Cpu || #{cpu := Cpu} <- Threads]]),
-    Text = text(": all ~b schedulers work without a pause", [length(Threads)]),
+    Text = text(": all ~b schedulers ran, or waited for a processor", [length(Threads)]),
+    Advice = text(
+        "Now: see top, and take load away. A function that does not yield may keep them (a NIF, a "
+        "regular expression, a huge term). Last: kill -USR1 ~ts ends the node, and writes a large "
+        "dump.",
+        [Pid]
+    ),
     [
-        {schedulers_full, scheduler_full, Least, ?SPINNING, Text, <<
-            "A function that does not yield keeps them (a NIF, a regular expression, a huge term), "
-            "or there is far too much work; take load from the node, or have it write a crash dump "
-            "(kill -USR1) and end."
-        >>}
+        {schedulers_full, scheduler_full, Least, ?SPINNING, Text, Advice}
      || Threads =/= [], Least > ?SPINNING
     ].
 
 held(#{throttled := Share}) when is_float(Share), Share > ?HELD_BACK ->
-    Text = text(" in time: its processor quota holds it back ~ts of the time", [
-        dyno_unit:format(Share, ~"ratio")
-    ]),
-    [{throttled, throttled, Share, ?HELD_BACK, Text, ~"Raise the container's quota."}];
+    Text = text(
+        " in time: its quota held threads back for ~.1f s of a second, summed over processors",
+        [Share]
+    ),
+    [{throttled, throttled, Share, ?HELD_BACK, Text, ~"Now: raise the container's quota."}];
 held(_Seen) ->
     [].

@@ -150,7 +150,7 @@ long({Pid, Queue, PerS}, {Asked, Answered}, Searching, Severity, {Limit, Value})
     }).
 
 forecast(_Queue, PerS) when PerS >= 1 ->
-    text("~ts more each second, it never drains at this load", [show(round(PerS), ~"count")]);
+    text("~ts more each second, so it never drains at this load", [show(round(PerS), ~"count")]);
 forecast(_Queue, PerS) when PerS >= -1 ->
     ~"it does not become shorter";
 forecast(Queue, PerS) ->
@@ -168,14 +168,15 @@ cause(All, Asked, Searching) ->
         {_, {Share, Frame, Why}, _} when Share >= 0.2 ->
             {
                 text(
-                    "In ~b % of stack samples it formats terms for the log, such as in ~ts: ~ts",
+                    "In ~b % of stack samples it formats terms, such as in ~ts: ~ts",
                     [
                         round(100 * Share), Frame, Why
                     ]
                 ),
                 <<
-                    "Now: exit(Pid, kill) ends it without its report, if memory runs short; else "
-                    "read its error in the log. Later: bound the queue (drop, or let senders "
+                    "Now: see whether the log has its crash; if it has, and memory runs short, "
+                    "exit(Pid, kill) ends it without a report. Later: bound the queue (drop, or "
+                    "let senders "
                     "wait), so that a crash stays small; a lower chars_limit of the formatter "
                     "helps, too."
                 >>
@@ -184,14 +185,14 @@ cause(All, Asked, Searching) ->
             #{~"item" := Item, ~"per_s" := PerS} = lists:last(Inspections),
             {
                 text(
-                    "It calls process_info(self(), ~ts) ~ts a second, which takes longer, the "
-                    "longer its queue is.",
+                    "It calls process_info(self(), ~ts) ~ts times a second; for messages, memory "
+                    "or total_heap_size that takes longer, the longer its queue is.",
                     [Item, show(PerS, ~"count")]
                 ),
                 <<
-                    "Now: stop the senders until it is drained, or restart this process, if its "
-                    "messages may be lost. Later: ask for message_queue_len only, or once in 100 "
-                    "messages."
+                    "Now: stop the senders until it is drained, or end this process, if a "
+                    "supervisor restarts it and its state and messages may be lost. Later: ask for "
+                    "message_queue_len only, or once in 100 messages."
                 >>
             };
         {{[<<"sys:suspend_loop", _/binary>> | _], _, _}, _, _} ->
@@ -208,8 +209,9 @@ cause(All, Asked, Searching) ->
                     {
                         text("~ts, which searches the whole mailbox at each call.", [Stands]),
                         <<
-                            "Now: stop the senders until it is drained, or restart this process, "
-                            "if its messages may be lost. Later: make this call in a process of "
+                            "Now: stop the senders until it is drained, or end this process, if a "
+                            "supervisor restarts it and its state and messages may be lost. Later: "
+                            "make this call in a process of "
                             "its own, whose mailbox is empty (in a receive of your own: match a "
                             "reference made right before the request is sent), and bound the "
                             "queue: a call instead of a cast, or drop above a limit."
@@ -232,9 +234,10 @@ others(Top, Stands, Asked) ->
                     {
                         text("~ts, waiting: this receive does not take them.", [Stands]),
                         <<
-                            "Now: restart this process, if its messages may be lost. Later: add a "
-                            "clause that takes and drops what is not expected; late answers of "
-                            "calls stay away if they are made with an alias."
+                            "Now: end this process, if a supervisor restarts it and its state and "
+                            "messages may be lost. Later: let the main loop take all messages; in "
+                            "a wait for one answer use a time limit, and drop nothing. Late "
+                            "answers of calls stay away if they are made with an alias."
                         >>
                     };
                 true ->
@@ -244,19 +247,19 @@ others(Top, Stands, Asked) ->
             stale(Callers, Queue, Stands)
     end.
 
-who_wait(1) -> ~"one process waits";
-who_wait(Callers) -> [show(Callers, ~"count"), ~" processes wait"].
+who_wait(1) -> ~"one process monitors";
+who_wait(Callers) -> [show(Callers, ~"count"), ~" processes monitor"].
 
 stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
     {
         text(
-            "~ts. Only ~ts for an answer: if these are calls, nobody waits for ~b % of them any"
-            " more.",
+            "~ts. Only ~ts it, as callers do: if these are calls, nobody waits for ~b % of them "
+            "any more.",
             [Stands, who_wait(Callers), round(100 * (Queue - Callers) / Queue)]
         ),
         <<
-            "Now: restart this process, if its messages may be lost: few wait for an answer. "
-            "Later: put a deadline into each request and drop those that are late; serve the "
+            "Now: end this process, if a supervisor restarts it and its state and messages may be "
+            "lost. Later: put a deadline into each request and drop those that are late; serve the "
             "newest first, or refuse above a limit. Longer time limits of callers, and tries "
             "again, make it worse."
         >>
@@ -287,15 +290,16 @@ formats(Asked) ->
 
 resume() ->
     <<
-        "Now: sys:resume/1 lets it go on. Later: see who suspended it: a debugger, "
-        "sys:replace_state/2, or a release upgrade that did not end."
+        "Now: see whether an upgrade or sys:replace_state/2 runs; only if not, sys:resume/1 lets "
+        "it go on. Later: see who suspended it: a debugger, or a release upgrade that did not end."
     >>.
 
 general() ->
     <<
-        "Now: lower the load, or restart this process, if its messages may be lost. Later: let "
-        "senders wait (a call instead of a cast) or drop above a limit; share the work among "
-        "several processes; make what its callback does shorter."
+        "Now: lower the load; or end this process, if a supervisor restarts it and its state and "
+        "messages may be lost (never one of kernel: the node would end). Later: let senders wait "
+        "(a call instead of a cast) or drop above a limit; share the work among several "
+        "processes; make what its callback does shorter."
     >>.
 
 name(Asked) ->
@@ -353,19 +357,24 @@ stuck_at(Pid, Asked, Stack, For) ->
             case {[F || F <- Stack, string:prefix(F, ~"logger_std_h:") =/= nomatch], Own} of
                 {[_ | _], _} ->
                     <<
-                        "The logger cannot write: standard output is a pipe or terminal that "
-                        "nobody reads. Read it, or log to a file."
+                        "Now: see where the log goes: a pipe or terminal that nobody reads, or a "
+                        "disk that does not answer. Read it, or mend the disk. Later: log to a "
+                        "local file."
                     >>;
                 {[], [<<"sys:suspend_loop", _/binary>> | _]} ->
                     resume();
                 {[], _} when hd(Stack) =:= ~"timer:sleep/1" ->
-                    ~"It sleeps: use erlang:send_after/3 in place of timer:sleep/1.";
+                    <<
+                        "Now: nothing while it sleeps. Later: use erlang:send_after/3, not "
+                        "timer:sleep/1."
+                    >>;
                 {[], []} ->
-                    ~"See for which answer it waits; give the call a time limit.";
+                    ~"Now: see for which answer it waits. Later: give the call a time limit.";
                 {[], _} ->
                     <<
-                        "If it is a receive of its own: no clause takes these messages; add one "
-                        "that drops them. If it waits for an answer: give the wait a time limit."
+                        "Now: see for what it waits (the command below). Later: if it waits for an "
+                        "answer, give the wait a time limit; if it is its main loop, let that take "
+                        "all messages."
                     >>
             end,
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [short(Pid, Name)])
@@ -426,7 +435,7 @@ bottleneck(Pid, Asked, Least, Stack) ->
         value => Least,
         weight => 72,
         text => text(
-            "~ts is never idle, and ~ts messages or more wait for it at each look", [
+            "~ts was busy at each look, and ~ts messages or more waited for it", [
                 Name, show(Least, ~"count")
             ]
         ),
@@ -488,19 +497,23 @@ suspended_at(Asked, Ports, Links) ->
                 {
                     text("~ts does not read: ~ts wait to be written", [Of, show(Bytes, ~"B")]),
                     <<
-                        "Now: have the other side read, or end the other side, which closes the "
-                        "port. Later: write to it from a process of its own, or with nosuspend, "
-                        "and drop above a limit."
+                        "Now: see whether the other side still reads; to end it closes the port, "
+                        "and loses what waits. Later: write to it from a process of its own, or "
+                        "with nosuspend, and drop above a limit."
                     >>
                 };
             [] when Links =/= [] ->
                 {
-                    text("the link to ~ts is full, that node does not read", [
-                        lists:join(" and ", Links)
-                    ]),
+                    text(
+                        "the link to ~ts is full: that node or the network takes less than is sent",
+                        [
+                            lists:join(" and ", Links)
+                        ]
+                    ),
                     <<
                         "Now: see whether that node is stopped or overloaded (dyno doctor on it), "
-                        "and the network between; erlang:disconnect_node/1 frees the senders. "
+                        "and the network between; erlang:disconnect_node/1 is the last step: its "
+                        "calls fail, and global and Mnesia see a lost node. "
                         "Later: +zdbbl lets more wait before senders are suspended."
                     >>
                 };
@@ -511,8 +524,8 @@ suspended_at(Asked, Ports, Links) ->
                         "erlang:suspend_process/1"
                     >>,
                     <<
-                        "See whether a connected node reads slowly (a larger +zdbbl lets more "
-                        "wait); a debugger suspends processes, too."
+                        "Now: dyno doctor on each connected node: one may read slowly. A debugger "
+                        "suspends processes, too. Later: a larger +zdbbl lets more wait."
                     >>
                 }
         end,
@@ -556,13 +569,14 @@ socket_at(Asked, Stack, Share, N, Full) ->
         severity => critical,
         value => Queue,
         weight => 150,
-        text => text("~ts waits to send to a client that does not read: ~ts", [Name, Peer]),
+        text => text("~ts stands in a send, which does not end, to ~ts", [Name, Peer]),
         evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
             round(Share * N), N, dyno_health_look:place(Stack), show(Queue, ~"count")
         ]),
         advice =>
             <<
-                "Now: close that connection (the client, or ss -K). Later: set the options "
+                "Now: if it does not go on, close this connection only (as root: ss -K dst ADDRESS "
+                "dport = PORT). Later: set the options "
                 "send_timeout and send_timeout_close, or give each socket a process of its own; "
                 "drop what a slow client does not take."
             >>,

@@ -205,8 +205,10 @@ said(tag, [Behaviour | _]) ->
     {warning, [Of, ", and looks at all messages"],
         ~"Take the message in handle_info, or wait for it in a process of its own."};
 said(tag, []) ->
-    {note, ~" takes only some messages, and looks at all others",
-        ~"Add a clause for all other messages, or keep this mailbox short."}.
+    {note, ~" takes only some messages, and looks at all others", <<
+        "In a main loop take all messages. In a wait for one answer keep this mailbox short, "
+        "and drop nothing."
+    >>}.
 
 unreadable(File) ->
     dyno_finding:new(searching, none, #{

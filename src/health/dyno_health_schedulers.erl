@@ -56,10 +56,10 @@ dirty_io(Looks) ->
         Cpu = sum([~"threads", ~"dirty_io", ~"cpu_ns"], Looks),
         Worked = sum([~"threads", ~"dirty_io", ~"worked_ns"], Looks),
         Waits = Cpu =:= unknown orelse Cpu < 0.2 * Worked,
-        [dirty_io(Busy, Count, Looks) || Busy > value(dirty_io_stuck), Waits]
+        [dirty_io(Busy, Count, Cpu, Looks) || Busy > value(dirty_io_stuck), Waits]
     end).
 
-dirty_io(Busy, Count, Looks) ->
+dirty_io(Busy, Count, Cpu, Looks) ->
     {Waiting, Who} = dyno_health_look:waiting_in(
         [
             ~"prim_file:open_nif/2",
@@ -71,17 +71,20 @@ dirty_io(Busy, Count, Looks) ->
         dyno_health_look:last(Looks)
     ),
     Running = running_in(~"prim_file:", Looks),
+    Files = lists:uniq(lists:append([Of || #{~"stuck_files" := Of} <- tl(Looks)])),
+    Unused = [" and hardly used a processor" || Cpu =/= unknown],
     {Severity, Does, Advice} =
         case [R || {_, _, true} = R <- Running] of
             [] ->
-                {critical, ~"sit in a system call that does not return", <<
-                    "Now: find the file that does not answer (a FIFO without a reader or writer, "
-                    "NFS), open its other end or unmount it (umount -f). Later: keep such files "
-                    "out of the node, in a port program; more of these schedulers (+SDio) only put "
-                    "it off."
+                Such = [[", such as at ", File] || File <- lists:sublist(Files, 1)],
+                {critical, ["were busy", Unused, Such], <<
+                    "Now: find the file that does not answer (a FIFO, NFS), and see iostat -x. "
+                    "Open the other end of a FIFO. umount -f loses data: use it last. Later: keep "
+                    "such files out of the node, in a port program; more of these schedulers "
+                    "(+SDio) only put it off."
                 >>};
             [_ | _] ->
-                {warning, ~"wait for the disk, in calls that take long", <<
+                {warning, ~"wait for files, in calls that take long", <<
                     "Now: see whether the disk is slow (iostat -x): other file operations wait for "
                     "the same schedulers. Later: write less often and more at a time, and call "
                     "file:sync/1 for many writes at once."
@@ -93,15 +96,15 @@ dirty_io(Busy, Count, Looks) ->
             {[], 0} -> ~"";
             {[], _} -> text(" Such as in ~ts.", [Who])
         end,
-    Files = lists:uniq(lists:append([Of || #{~"stuck_files" := Of} <- tl(Looks)])),
     dyno_finding:new(dirty_io, dirty_io_stuck, #{
         subject => ~"dirty I/O schedulers",
         severity => Severity,
         value => Busy,
         weight => 170,
         text => text("~b of ~b dirty I/O schedulers ~ts", [round(Busy * Count), Count, Does]),
-        evidence => text("They were busy ~b % of the time and hardly used a processor.~ts~ts", [
+        evidence => text("They were busy ~b % of the time~ts.~ts~ts", [
             round(100 * Busy),
+            Unused,
             Evidence,
             [
                 [" Files: ", lists:join(", ", lists:sublist(Files, 3)), "."]
@@ -184,8 +187,8 @@ full(Looks) ->
                 evidence => busiest(Looks),
                 advice =>
                     <<
-                        "Now: see which functions take the time by the command below, and take "
-                        "load away. Later: if the work is wanted, give the node more processors."
+                        "Now: see which functions take the time (dyno profile NODE), and take load "
+                        "away. Later: if the work is wanted, give the node more processors."
                     >>,
                 look_closer => ~"dyno profile NODE"
             })
@@ -242,11 +245,11 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
     {What, Advice, Meanwhile} =
         case {Native, Counted} of
             {true, _} ->
-                {~"a native function that does not yield", native_advice(), which_did(Worked)};
+                {~"a native function that does not yield", native_advice(), did(Worked)};
             {false, []} ->
                 {~"a native function, or a built-in one with much to do", give_less(), ~""};
             {false, _} ->
-                {~"a built-in function with much to do", give_less(), which_did(Worked)}
+                {~"a built-in function with much to do", give_less(), did(Worked)}
         end,
     [
         dyno_finding:new(long_schedule, long_schedule, #{
@@ -255,29 +258,35 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
             value => Ms,
             weight => 95,
             text => text(
-                "a process of ~ts keeps a normal scheduler for up to ~ts, ~b times: ~ts", [
+                "a process of ~ts ran up to ~ts without a yield, ~b times; likely ~ts", [
                     Group, show(Ms, ~"ms"), N, What
                 ]
             ),
-            evidence => text("The runtime reports it, such as of ~ts~ts.", [Name, Meanwhile]),
+            evidence => text(
+                "The runtime reports such runs, one of them of ~ts.~ts A collection, or a slow "
+                "machine, may look the same.",
+                [Name, Meanwhile]
+            ),
             advice => Advice,
             look_closer => ~"dyno profile NODE --kind cpu"
         })
      || Native orelse not IsTaken
     ].
 
-which_did(Worked) -> text(", which did ~ts reductions meanwhile", [show(Worked, ~"count")]).
+did(Worked) ->
+    text(" All processes of that function did ~ts reductions meanwhile.", [show(Worked, ~"count")]).
 
 give_less() ->
     <<
-        "See which function takes long; give it less at a time (a large term, table or message "
-        "queue; all links of a process that has many)."
+        "Now: see which function takes long (dyno profile NODE --kind cpu). Later: give it less at "
+        "a time (a large term, table or message queue; all links of a process that has many)."
     >>.
 
 native_advice() ->
     <<
-        "Let the native function (NIF) run on a dirty scheduler (ERL_NIF_DIRTY_JOB_CPU_BOUND), or "
-        "in pieces of 1 ms."
+        "Now: see which function takes long (dyno profile NODE --kind cpu). Later: if it is native "
+        "(a NIF), let it run on a dirty scheduler (ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of "
+        "1 ms."
     >>.
 
 %% OTP before 28 does not report native calls: schedulers are busy, with few reductions.
@@ -297,14 +306,22 @@ native(Looks) ->
                 value => Each,
                 beyond => value(native_reductions) / max(1, Each),
                 weight => 95,
-                text => text("native functions keep the normal schedulers for up to ~ts~ts", [
-                    show(most_late(Looks), ~"ms"),
-                    [[", such as a process of ", Group] || Group <- lists:sublist(Who, 1)]
-                ]),
+                text => text(
+                    "the schedulers were busy with few reductions~ts: native code, collections, or "
+                    "too few processors",
+                    [[[", such as in a process of ", Group] || Group <- lists:sublist(Who, 1)]]
+                ),
                 evidence => text(
                     "The schedulers are busy ~ts of the time with ~ts reductions a second; Erlang "
-                    "code makes millions.",
-                    [show(Busy, ~"ratio"), show(R, ~"count")]
+                    "code makes millions.~ts",
+                    [
+                        show(Busy, ~"ratio"),
+                        show(R, ~"count"),
+                        [
+                            text(" Timers were late by up to ~ts.", [show(Late, ~"ms")])
+                         || Late <- [most_late(Looks)], Late > 0
+                        ]
+                    ]
                 ),
                 advice => native_advice(),
                 look_closer => ~"dyno profile NODE --kind cpu"
@@ -339,8 +356,8 @@ long_gc(Name, Of) ->
         ]),
         advice =>
             <<
-                "Keep large state in ETS, or share it among processes; messages that are large "
-                "terms count, too."
+                "Now: nothing. Later: keep large state in ETS, or share it among processes. Large "
+                "messages count, too."
             >>,
         look_closer => ~"dyno profile NODE --kind memory"
     }).
@@ -387,18 +404,18 @@ stands_still(Looks) ->
                     text => text("the whole node stands still ~b % of the time, for up to ~ts", [
                         round(100 * Share), show(most_late(Looks), ~"ms")
                     ]),
-                    evidence => text(
-                        "All schedulers at the same moments, ~b times, and its threads did "
-                        "not wait for a processor: it was stopped (a processor quota, "
-                        "SIGSTOP, a debugger, a paused virtual machine).",
-                        [times([Late || #{~"lateness" := Late} <- tl(Looks)])]
-                    ),
+                    evidence =>
+                        <<
+                            "All schedulers stood still at the same moments, and its threads did "
+                            "not wait for a processor. It may have been stopped: a processor "
+                            "quota, SIGSTOP, a debugger, a paused virtual machine."
+                        >>,
                     advice =>
                         <<
-                            "Now: see cpu.stat of its cgroup (nr_throttled), raise the quota "
-                            "(docker update --cpus, limits.cpu in Kubernetes). Without a quota "
-                            "somebody stops it: SIGSTOP, a debugger, the host. Later: as many "
-                            "schedulers (+S) as the quota has processors, and +sbwt none."
+                            "Now: see cpu.stat of its cgroup. If nr_throttled grows, raise the "
+                            "quota (docker update --cpus, limits.cpu in Kubernetes). Else look for "
+                            "SIGSTOP, a debugger, or a paused host. Later: as many schedulers (+S) "
+                            "as the quota has processors, and +sbwt none."
                         >>,
                     look_closer => ~"dyno record NODE"
                 })
@@ -436,8 +453,8 @@ busy_wait(Looks) ->
             end,
         Verb =
             case Wanted > Cpu of
-                true -> ~"want";
-                false -> ~"take"
+                true -> ~"wants";
+                false -> ~"takes"
             end,
         [
             dyno_finding:new(busy_wait, busy_wait, #{
@@ -451,18 +468,19 @@ busy_wait(Looks) ->
                 value => Wanted / Work,
                 weight => 35,
                 text => text(
-                    "the schedulers ~ts ~ts processors and work for ~ts: they wait actively",
+                    "the node ~ts ~ts processors, its schedulers work for ~ts: most likely they "
+                    "wait actively",
                     [Verb, show(Wanted, ~"1"), show(Work, ~"1")]
                 ),
                 evidence => text("Of the time of ~b schedulers ~ts is work.~ts", [
                     Count,
                     show(Busy, ~"ratio"),
-                    [text(" They get ~ts processors.", [show(Cpu, ~"1")]) || Wanted > Cpu]
+                    [text(" The node gets ~ts processors.", [show(Cpu, ~"1")]) || Wanted > Cpu]
                 ]),
                 advice =>
                     <<
-                        "Start the node with +sbwt none +sbwtdcpu none +sbwtdio none; it costs "
-                        "some latency after idle moments only."
+                        "Now: nothing. At the next start: +sbwt none +sbwtdcpu none +sbwtdio none; "
+                        "it costs some latency after idle moments."
                     >>,
                 look_closer => ~"dyno profile NODE --kind schedulers"
             })
@@ -486,7 +504,7 @@ processors(Looks) ->
                 value => Count / Most,
                 weight => 25,
                 text => text("~b schedulers share ~ts processors", [Count, show(Most, ~"1")]),
-                advice => text("Start the node with +S ~b.", [max(1, round(Most))]),
+                advice => text("Now: nothing. At the next start: +S ~b.", [max(1, round(Most))]),
                 look_closer => ~"dyno profile NODE --kind schedulers"
             })
          || Count > Most + 0.5

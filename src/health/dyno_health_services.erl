@@ -64,14 +64,14 @@ handler(Name, Mode, Times, Looks) ->
         weight => 92,
         text => text("log handler ~ts ~ts: it writes more slowly than the node logs", [Name, Does]),
         evidence => text("Its mode was ~ts in ~b of ~b looks.", [Mode, Times, Looks]),
-        why => ~"Dropped messages are in no log, also not the cause of all this.",
+        why => ~"What a handler drops is in no log; who logs waits, if it does not drop.",
         advice =>
             <<
                 "Now: read what is logged so often, and log less (logger:set_primary_config(level, "
                 "error)). Later: mend or limit that (a filter, burst_limit_max_count); write to a "
                 "file, with a short format."
             >>,
-        look_closer => ~"dyno trace NODE \"logger_server:do_internal_log/4 -> caller\""
+        look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/3 -> caller\""
     }).
 
 no_log(Looks) ->
@@ -87,7 +87,8 @@ no_log(Looks) ->
                 advice =>
                     <<
                         "Now: supervisor:restart_child(kernel_sup, logger_sup), then "
-                        "logger:add_handlers(kernel), or a restart of the node. Later: see who "
+                        "logger:add_handlers(kernel); if that fails, restart the node when it may "
+                        "be away. Later: see who "
                         "removed the handlers (logger:remove_handler/1)."
                     >>,
                 look_closer => ~"dyno top NODE"
@@ -156,15 +157,16 @@ starting(Name, Looks) ->
         subject => Name,
         severity => warning,
         weight => 91,
-        text => text("the start of application ~ts does not end", [Name]),
+        text => text("the start of application ~ts has not ended", [Name]),
         evidence => text("So in all ~b looks~ts.", [
             length(Looks), [[", in ", Place] || Place =/= ~""]
         ]),
         why => ~"At boot all applications after it wait, and so does who asked for its start.",
         advice =>
             <<
-                "Its start function must return, and so must init/1 of each process that its "
-                "supervisors start: move what waits to handle_continue/2, with a time limit."
+                "Now: see what it waits for at the place above. Later: its start function must "
+                "return, and so must init/1 of each process that its supervisors start: move what "
+                "waits to handle_continue/2, with a time limit."
             >>,
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
@@ -237,7 +239,7 @@ one_sided(Views) ->
             Node,
             text("~ts does not see ~ts, which this node sees", [Node, lists:join(", ", Of)]),
             [
-                "The cluster is in parts that overlap."
+                "Or it starts with connect_all false, on purpose."
             ]
         )
      || {Node, Of} = Missing <- B, lists:member(Missing, A)
@@ -260,11 +262,11 @@ node(Node, Text, Evidence) ->
         text => Text,
         evidence => text("~ts", [Evidence]),
         why =>
-            ~"Calls and messages to a lost node wait, or are lost; global and mnesia part.",
+            ~"Calls and messages to a lost node wait, or are lost; global and Mnesia may split.",
         advice =>
             <<
-                "See whether that node runs and is overloaded (dyno doctor on it), the network and "
-                "ports between (epmd 4369), the cookie, and the log of both nodes."
+                "Now: see whether that node runs and is overloaded (dyno doctor on it), the "
+                "network and ports between (epmd 4369), the cookie, and the log of both nodes."
             >>,
         look_closer => text("dyno doctor ~ts", [Node])
     }).
@@ -291,7 +293,7 @@ overload(Looks) ->
             weight => Weight,
             text => Text,
             evidence => text("So in ~b of ~b looks.", [length(Times), length(Looks)]),
-            why => ~"Its log grows on the disk, and a start after a crash takes as long.",
+            why => ~"Transactions wait; if its log grows, a start after a crash takes longer.",
             advice => Advice,
             look_closer => ~"dyno trace NODE \"mnesia_log:append/2 -> caller\""
         })
@@ -302,12 +304,13 @@ overload(Looks) ->
 
 overloaded(~"mnesia_dump_log") ->
     {~"Mnesia is overloaded: its log is written faster than it is dumped into the tables", <<
-        "Raise dump_log_write_threshold (such as 50,000) and dump_log_time_threshold, write less "
-        "often, or use ram_copies for what may be lost."
+        "Now: lower the load. Later: raise dump_log_write_threshold (such as 50,000) and "
+        "dump_log_time_threshold, write less often, or use ram_copies for what may be lost."
     >>};
 overloaded(_) ->
     {~"Mnesia is overloaded: too many messages wait for its transaction manager", <<
-        "Make transactions fewer and shorter, or use dirty operations where that is safe."
+        "Now: lower the load. Later: make transactions fewer and shorter, or use dirty operations "
+        "where that is safe."
     >>}.
 
 tracing(Looks) ->
@@ -337,7 +340,7 @@ tracing(Looks) ->
                     "If no one measures now: dbg:stop(), recon_trace:clear(), an end of the "
                     "session's tracer, or "
                     "erlang:trace_pattern({'_','_','_'}, false, [local]) for each kind "
-                    "(call_count, call_time)."
+                    "(call_count, call_time); the last ends the tracing of others, too."
                 >>,
             look_closer => ~"dyno top NODE"
         })
@@ -360,7 +363,10 @@ emulator(Looks) ->
                         84,
                         warning,
                         ~"one scheduler works only: multi-scheduling is blocked",
-                        ~"erlang:system_flag(multi_scheduling, unblock) by the blocking process."
+                        <<
+                            "erlang:system_info(multi_scheduling_blockers) names who blocks: let "
+                            "it unblock."
+                        >>
                     },
                     {
                         is_few(Online, Processors, Of),
@@ -369,7 +375,9 @@ emulator(Looks) ->
                         text("~ts of ~ts schedulers are online", [
                             show(Online, ~"count"), show(map_get(~"all_schedulers", Of), ~"count")
                         ]),
-                        text("erlang:system_flag(schedulers_online, ~b) sets them.", [Processors])
+                        text("If not on purpose: erlang:system_flag(schedulers_online, ~b).", [
+                            Processors
+                        ])
                     },
                     {
                         Type =/= ~"opt",

@@ -97,8 +97,9 @@ cycle(Cycle, Named, Seen, All, Waiting) ->
         ]),
         advice =>
             <<
-                "Now: end one of them (exit(Pid, kill)), which frees the others. Later: make one "
-                "of the calls a cast, or ask from a third process; give calls a time limit."
+                "Now: end the one whose state may be lost (exit(Pid, kill)), which frees the "
+                "others; never a process of kernel: the node would end. Later: make one of the "
+                "calls a cast, or ask from a third process; give calls a time limit."
             >>,
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [
             short(hd(Cycle), hd(Named))
@@ -226,7 +227,7 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
         case {Queue, dyno_health_look:waiting_in([~"application_master:start_it"], Last)} of
             {0, {N, Start}} when Name =:= ~"application_controller", N > 0 ->
                 {warning,
-                    text("The start of an application does not end~ts.", [
+                    text("The start of an application has not ended~ts.", [
                         [[", in ", Start] || Start =/= ~""]
                     ])};
             {0, _} when IsElsewhere ->
@@ -268,9 +269,10 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
                     ~"Nothing, if it answers later on purpose. Else give calls a time limit.";
                 warning ->
                     <<
-                        "Now: restart it, if it does not come back. Later: give calls a time "
-                        "limit; let a process of its own do what takes long, and answer with "
-                        "gen_server:reply/2."
+                        "Now: find what it waits for. End it only if it is your own process and "
+                        "its state may be lost; never one of kernel: the node would end. Later: "
+                        "give calls a time limit; let a process of its own do what takes long, and "
+                        "answer with gen_server:reply/2."
                     >>
             end,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
@@ -312,7 +314,7 @@ contended(Waiting, Looks) ->
             text => text("~b processes or more wait for a lock of global at each look~ts", [
                 Waiting, [[", such as in ", Place] || Place =/= ~""]
             ]),
-            evidence => ~"Its holders change: it is held for a moment, by too many.",
+            evidence => ~"No process held it from the first look to the last.",
             advice =>
                 <<
                     "Let one process do what the lock protects (a gen_server, or one for each "
@@ -351,16 +353,19 @@ lock(Resource, Holder, Waiting, Last, Looks) ->
         value => Waiting,
         weight => 160,
         text => text(
-            "global's lock ~ts is held by ~ts, which stands in ~ts; ~b processes wait for it", [
-                Resource, Name, dyno_health_look:place(Stack), Waiting
+            "global's lock ~ts is held by ~ts~ts; ~b processes wait for locks of global", [
+                Resource,
+                Name,
+                [[", which stands in ", dyno_health_look:place(Stack)] || Stack =/= []],
+                Waiting
             ]
         ),
         evidence => text("The same holder for at least ~ts.", [
             seconds(dyno_health_look:span_s(Looks))
         ]),
         advice => text(
-            "Now: end ~ts if it does not come back. Later: hold such locks for a moment only; for "
-            "many names use pg or a registry of one node.",
+            "Now: look at ~ts on its node; end it only if its state may be lost. Later: hold such "
+            "locks for a moment only; for many names use pg or a registry of one node.",
             [Name]
         ),
         look_closer => ~"dyno profile NODE --kind schedulers"
@@ -401,8 +406,9 @@ logger(Count, Who, Severity, Evidence) ->
         evidence => Evidence,
         advice =>
             <<
-                "Now: log less (logger:set_primary_config(level, error)), or remove the slow "
-                "handler (logger:remove_handler/1). Later: let the handler drop (drop_mode_qlen, "
+                "Now: log less (logger:set_primary_config(level, error)); remove the slow handler "
+                "(logger:remove_handler/1) only if another one writes. Later: let it drop "
+                "(drop_mode_qlen, "
                 "burst_limit_enable), and write to a file, not to a pipe; a handler of your own "
                 "gives its work to a process."
             >>,

@@ -337,7 +337,7 @@ more_cases() ->
             "serve() -> receive {Who, Ref} -> timer:sleep(20), Who ! Ref, serve() end. "
             "ask() -> Ref = make_ref(), pay ! {self(), Ref}, receive Ref -> ask() end. ",
             bottleneck,
-            ~"pay is never idle"
+            ~"pay was busy at each look"
         },
         {
             "start() -> ets:new(online, [named_table, public]), "
@@ -378,7 +378,7 @@ more_cases() ->
             "timer:sleep(1), keep() end. "
             "web() -> register(web, self()), timer:sleep(200), exit(econnrefused). ",
             restarts,
-            ~"web is restarted"
+            ~"web was another process"
         },
         {
             "start() -> S = self(), spawn(fun() -> late(S) end), register(client, self()), "
@@ -466,7 +466,7 @@ further_cases() ->
             "  [#{id => web, start => {sick, web, []}}]}}. "
             "web() -> {ok, spawn_link(fun() -> timer:sleep(200), exit(econnrefused) end)}. ",
             restarts,
-            ~"up to 1 of its 1"
+            ~"up to 1 of 1 children"
         },
         {
             "start() -> Self = self(), spawn(fun() -> Self ! sessions(self()), drain() end), "

@@ -181,7 +181,7 @@ cases() ->
                 })
             ]
         }},
-        {[global_lock], critical, ~"20 processes wait for it", #{
+        {[global_lock], critical, ~"20 processes wait for locks of global", #{
             locks => [
                 #{
                     resource => ~"global",
@@ -207,7 +207,7 @@ cases() ->
                 })
             ]
         }},
-        {[bottleneck], warning, ~"is never idle", #{
+        {[bottleneck], warning, ~"was busy at each look", #{
             suspects => [suspect(#{queue => fun(_) -> 59 end})]
         }},
         {[monitors], warning, ~"monitors of 20 processes", #{
@@ -331,7 +331,7 @@ cases() ->
                 }
             ]
         }},
-        {[programs], warning, ~"200 programs a second are started, such as /bin/false", #{
+        {[programs], warning, ~"200 ports a second are made, such as for /bin/false", #{
             programs => #{ports => 500, names => [~"/bin/false"]}
         }},
         {[children], warning, ~"sessions lists its children all the time", #{
@@ -354,7 +354,7 @@ cases() ->
             end
         }},
         %% Several busy servers of one kind are one finding.
-        {[bottleneck], warning, ~"is never idle, and 28 messages", #{
+        {[bottleneck], warning, ~"was busy at each look, and 28 messages", #{
             suspects => [
                 suspect(#{pid => ~"<0.8.0>", name => ~"<0.8.0>", queue => fun(N) -> 20 + N end}),
                 suspect(#{
@@ -376,7 +376,7 @@ cases() ->
                 }
             ]
         }},
-        {[long_schedule], warning, ~"such as a process of shop:spin/1", #{
+        {[long_schedule], warning, ~"few reductions, such as in a process of shop:spin/1", #{
             counts => fun(_) -> #{reports => false} end,
             values => #{~"vm.scheduler_utilisation.normal" => 0.6, ~"vm.reductions" => 100_000},
             lateness => #{count => 30, sum_ms => 3000, most_ms => 150, together_ms => 0},
@@ -401,7 +401,7 @@ cases() ->
         }},
         {[busy_wait], warning, ~"they wait actively", #{values => #{~"os.vm.cpu" => 1.9}}},
         %% As by default, of a node with little work.
-        {[busy_wait], note, ~"take 0.2 processors and work for 0.04", #{
+        {[busy_wait], note, ~"takes 0.2 processors, its schedulers work for 0.04", #{
             values => #{
                 ~"os.vm.cpu" => 0.2,
                 ~"vm.scheduler_utilisation.normal" => 0.02,
@@ -412,7 +412,7 @@ cases() ->
         {[busy_wait], warning, ~"they wait actively", #{
             values => #{~"vm.reductions" => 50_000}, machine => #{~"delay_ns" => 4_000_000_000}
         }},
-        {[busy_wait], warning, ~"want 1.7 processors and work for 0.2", #{
+        {[busy_wait], warning, ~"wants 1.7 processors, its schedulers work for 0.2", #{
             values => #{~"os.vm.cpu" => 0.1, ~"vm.scheduler_utilisation.normal" => 0.05},
             machine => #{~"delay_ns" => 4_000_000_000},
             machine_now => #{~"busy_wait" => 5}
@@ -478,7 +478,7 @@ cases() ->
         }},
         {[pressure], warning, ~"wait for disks", #{machine => #{~"pressure_io_full" => 1_000_000}}},
         {[network], note, ~"accept queue was full", #{machine => #{~"ListenOverflows" => 78}}},
-        {[restarts], critical, ~"children of shop_sup", #{
+        {[restarts], critical, ~"up to 2 of 2 children of shop_sup were other processes", #{
             children => [#{supervisor => ~"shop_sup", children => 2, replaced => 2}]
         }},
         {[code_server], warning, ~"27 processes wait for the code server", #{
@@ -493,7 +493,7 @@ cases() ->
         {[applications], note, ~"is loaded, but does not run", #{
             services => #{applications => [#{name => ~"shop", needed_by => []}]}
         }},
-        {[applications], warning, ~"the start of application shop does not end", #{
+        {[applications], warning, ~"the start of application shop has not ended", #{
             services => #{starting => [~"shop"]},
             places => [place(1, [~"shop_app:start/2", ~"application_master:start_it_old/4"])]
         }},
@@ -590,7 +590,7 @@ cases() ->
             searching => [~"shop:ask/1"]
         }},
         %% A server that waits inside its callback, and goes on.
-        {[bottleneck], warning, ~"is never idle", #{
+        {[bottleneck], warning, ~"was busy at each look", #{
             suspects => [
                 suspect(#{
                     queue => fun(_) -> 29 end,
@@ -609,7 +609,7 @@ cases() ->
                 })
             ]
         }},
-        {[dirty_io], warning, ~"9 of 10 dirty I/O schedulers wait for the disk", #{
+        {[dirty_io], warning, ~"9 of 10 dirty I/O schedulers wait for files", #{
             values => #{~"vm.scheduler_utilisation.dirty_io" => 0.9},
             threads => #{dirty_io => #{worked_ns => 9_000_000_000, cpu_ns => 1000, ready_ns => 0}},
             suspects => [
