@@ -78,8 +78,8 @@ grows(Name, PerS, Count, Limit, Looks) ->
         value => PerS,
         weight => 75,
         text => text(
-            "~ts more processes of ~ts each second, and none or few end: the limit of ~ts is "
-            "reached in ~ts",
+            "~ts more processes of ~ts each second, and none or few end: at this rate the limit of "
+            "~ts is reached in ~ts",
             [show(PerS, ~"count"), Name, show(Limit, ~"count"), seconds(LeftS)]
         ),
         evidence => text("~ts of them now, more at each of ~b looks.~ts", [
@@ -87,10 +87,10 @@ grows(Name, PerS, Count, Limit, Looks) ->
         ]),
         advice =>
             <<
-                "Now: end those that wait for nothing any more, or restart their part, before the "
-                "limit is reached. Later: give what they wait for a time limit (receive ... "
-                "after), or monitor who is to answer. While the load rises (new users), growth is "
-                "normal: see whether it ends with the rise."
+                "Now: see in which function the newest wait, and whether the load rises (new "
+                "users): then growth is normal. Restart the supervisor of these only if the limit "
+                "is near: all its children end. Later: give their waits a time limit (receive ... "
+                "after), or monitor who is to answer."
             >>,
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
@@ -108,8 +108,8 @@ atoms(Looks) ->
                     value => PerS,
                     weight => 70,
                     text => text(
-                        "~ts new atoms a second: the table of ~ts is full in ~ts, and the node "
-                        "ends",
+                        "~ts new atoms a second: at this rate the table of ~ts is full in ~ts, and "
+                        "the node ends",
                         [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]
                     ),
                     evidence => text("~ts now; no module was loaded meanwhile.~ts", [
@@ -117,10 +117,11 @@ atoms(Looks) ->
                     ]),
                     advice =>
                         <<
-                            "Now: only a restart frees atoms: choose its time. Later: use "
-                            "binary_to_existing_atom/1 and list_to_existing_atom/1, or keep what "
-                            "comes from outside as a binary; xmerl and binary_to_term/1 make "
-                            "atoms, too (option safe)."
+                            "Now: find who makes them: trace erlang:binary_to_atom/2, and then "
+                            "erlang:list_to_atom/1. Only a restart frees atoms, and it ends all "
+                            "work: choose its time. Later: use binary_to_existing_atom/1 and "
+                            "list_to_existing_atom/1, or keep what comes from outside as a binary; "
+                            "xmerl and binary_to_term/1 make atoms, too (option safe)."
                         >>,
                     look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
                 })
@@ -187,8 +188,8 @@ tables(Looks) ->
                     why => ~"Each takes memory until it is deleted, or its owner ends.",
                     advice =>
                         <<
-                            "Now: see who makes them by the command below. Later: delete them when "
-                            "done (ets:delete/1), or make them in processes that end."
+                            "Now: see who makes them (dyno trace of ets:new/2). Later: delete them "
+                            "when done (ets:delete/1), or make them in processes that end."
                         >>,
                     look_closer => ~"dyno trace NODE \"ets:new/2 -> caller\""
                 })
@@ -205,19 +206,18 @@ count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
         value => PerS,
         weight => 74,
         text => text(
-            "~ts more ~ts each second, and none are closed: the limit of ~ts is reached in ~ts", [
-                show(PerS, ~"count"), Name, show(Most, ~"count"), seconds(max(0, LeftS))
-            ]
+            "~ts more ~ts each second: more are opened than closed; at this rate the limit of ~ts "
+            "is reached in ~ts",
+            [show(PerS, ~"count"), Name, show(Most, ~"count"), seconds(max(0, LeftS))]
         ),
         evidence => text("~ts of them now, more at each of ~b looks.", [
             show(Last, ~"count"), length(Looks)
         ]),
         advice =>
             <<
-                "Now: see who opens connections or files and does not close them (ss -tp state "
-                "close-wait lists sockets that only the other side has closed). Later: set time "
-                "limits. While the load rises (new users), growth is normal: see whether it ends "
-                "with the rise."
+                "Now: see who opens connections or files (ss -tp state close-wait lists sockets "
+                "that only the other side has closed), and whether the load rises (new users): "
+                "then growth is normal. Later: set time limits."
             >>,
         look_closer => ~"dyno record NODE"
     }).
@@ -272,17 +272,20 @@ largest(Counts, Format) ->
     end.
 
 raise(~"processes") ->
-    ~"Now: end what nobody needs of the largest group. Later: +P raises the limit.";
+    ~"Now: stop what starts them (load, clients). Later: +P raises the limit, at the next start.";
 raise(~"ports") ->
-    ~"Now: close connections that nobody uses. Later: +Q raises the limit.";
+    <<
+        "Now: see which connections nobody uses (ss -tp), and close these. Later: +Q raises the "
+        "limit, at the next start."
+    >>;
 raise(~"atoms") ->
     <<
-        "Now: only a restart frees atoms: choose its time. Later: find what makes them; +t raises "
-        "the limit."
+        "Now: only a restart frees atoms, and it ends all work: choose its time. Later: find what "
+        "makes them; +t raises the limit, at the next start."
     >>;
 raise(_) ->
     <<
-        "Now: close files and connections that nobody uses: with no descriptor left no connection "
-        "is accepted, and no file is read. Later: ulimit -n (LimitNOFILE of systemd) raises the "
-        "limit."
+        "Now: see which files and connections nobody uses (ls -l /proc/PID/fd, ss -tp), and close "
+        "these: with no descriptor left no connection is accepted, and no file is opened. Later: "
+        "ulimit -n (LimitNOFILE of systemd) raises the limit, at the next start."
     >>.

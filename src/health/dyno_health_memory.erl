@@ -40,7 +40,7 @@ tables(Looks) ->
         PerS > value(rows_per_s)
     ] ++ [Finding || Name <- Names, Finding <- kept_rows(Name, Looks)].
 
-%% Its memory grows in each look, and its rows do not: they are deleted, and kept.
+%% Its memory grows in each look, and its rows do not: deleted ones may be kept.
 kept_rows(Name, Looks) ->
     [
         dyno_finding:new(table_grows, kept_bytes_per_s, #{
@@ -48,17 +48,17 @@ kept_rows(Name, Looks) ->
             severity => warning,
             value => PerS,
             weight => 61,
-            text => text("table ~ts grows by ~ts a second~ts", [
+            text => text("table ~ts grows by ~ts a second, and by few or no rows~ts", [
                 Name, show(round(PerS), ~"B"), Why
             ]),
-            evidence => text("~ts now, and ~ts rows, not more than before.", [
+            evidence => text("~ts now, in ~ts rows.", [
                 show(Last, ~"B"), show(rows(Name, dyno_health_look:last(Looks)), ~"count")
             ]),
             advice =>
                 <<
-                    "Now: end that process, or have it call ets:safe_fixtable(Table, false). "
-                    "Later: fix a table for one traversal only; ets:select/3 and foldl do it "
-                    "themselves."
+                    "Now: see whether that process ends its traversal. End the process only if its "
+                    "state may be lost. Later: fix a table for one traversal only; ets:foldl/3 "
+                    "does it itself."
                 >>,
             look_closer => ~"dyno trace NODE \"ets:safe_fixtable/2 -> caller\""
         })
@@ -103,9 +103,10 @@ table(Name, {First, Last, PerS, _}, Looks) ->
         ]),
         advice =>
             <<
-                "Now: if memory runs short, delete what is of no use (ets:select_delete/2). Later: "
-                "delete a row when its process or session ends (monitor it), or by age. While the "
-                "load rises (new users), growth is normal: see whether it ends with the rise."
+                "Now: see whether the load rises (new users): then growth is normal. Only if "
+                "memory runs short, delete rows that you know are old; of a Mnesia table only in a "
+                "transaction (mnesia:delete/1). Later: delete a row when its process or session "
+                "ends (monitor it), or by age."
             >>,
         look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
@@ -121,19 +122,21 @@ grows(Looks) ->
                     severity => full_soon(PerS, Looks),
                     value => PerS,
                     weight => 30,
-                    text => text("memory grows by ~ts a second, most of it ~ts~ts", [
-                        show(round(PerS), ~"B"), kind(Looks), of_whom(kind(Looks), Looks)
+                    text => text("memory grows by ~ts a second; the largest part is ~ts~ts~ts", [
+                        show(round(PerS), ~"B"),
+                        kind(Looks),
+                        of_whom(kind(Looks), Looks),
+                        until_full(PerS, Looks)
                     ]),
-                    evidence => text("From ~ts to ~ts in ~ts, more at each look.~ts", [
+                    evidence => text("From ~ts to ~ts in ~ts, more at each look.", [
                         show(First, ~"B"),
                         show(Last, ~"B"),
-                        seconds((Last - First) / PerS),
-                        until_full(PerS, Looks)
+                        seconds((Last - First) / PerS)
                     ]),
                     advice =>
                         <<
-                            "See which of the other findings grows with it; dyno record names the "
-                            "processes and tables that take most."
+                            "Now: see who takes most: dyno top shows processes, dyno record "
+                            "tables, too. While the load rises (new users), growth is normal."
                         >>,
                     look_closer => ~"dyno record NODE"
                 })
@@ -185,7 +188,7 @@ of_whom(_Kind, _Looks) ->
 
 fixed(Name, Looks) ->
     [
-        text(", whose deleted rows stay while ~ts keeps it fixed (ets:safe_fixtable/2)", [By])
+        text("; ~ts keeps it fixed (ets:safe_fixtable/2): deleted rows may stay", [By])
      || #{~"name" := Of, ~"fixed_by" := By} <- of_last([~"tables"], Looks), Of =:= Name
     ].
 
@@ -198,7 +201,7 @@ full_soon(PerS, Looks) ->
 
 until_full(PerS, Looks) ->
     [
-        text(" ~ts are left: ~ts.", [show(Bytes, ~"B"), seconds(Bytes / PerS)])
+        text("; at this rate the ~ts left last ~ts", [show(Bytes, ~"B"), seconds(Bytes / PerS)])
      || Bytes <- [of_last([~"values", ~"os.memory.available"], Looks)], is_number(Bytes)
     ].
 
@@ -238,7 +241,7 @@ is_held(_Unknown) ->
 is_steady(Now, Before) when is_number(Before) -> abs(Now - Before) < 0.1 * Now;
 is_steady(_Now, unknown) -> false.
 
-%% Native code has memory of its own. Else it was read in the middle of a change.
+%% Outside of the allocators, such as of native code. Else it was read in the middle of a change.
 holds(Bytes, Rss, IsSteady, Looks) ->
     All = [
         {Held - Used, Name, Held, Used}
@@ -253,10 +256,13 @@ holds(Bytes, Rss, IsSteady, Looks) ->
         false ->
             [
                 {warning,
-                    text("The runtime's allocators hold ~ts: native code has the rest.", [
+                    text("The runtime's allocators hold ~ts: the rest is outside of them.", [
                         show(AllHeld, ~"B")
-                    ]),
-                    ~"See which NIF, driver or library allocates memory of its own (malloc)."}
+                    ]), <<
+                        "Now: see /proc/PID/smaps_rollup: stacks and mapped files count, too. "
+                        "Later: see which NIF, driver or library allocates memory of its own "
+                        "(malloc)."
+                    >>}
              || IsSteady, Rss - AllHeld > Bytes / 2
             ]
     end.
@@ -267,18 +273,17 @@ kept({_, ~"segment_cache", Held, _}) ->
         text("~ts of it were heaps: the runtime keeps freed segments to use them again.", [
             show(Held, ~"B")
         ]), <<
-            "Nothing, if the machine has memory enough. Later: smaller heaps, or +MMmcs 0, which "
-            "gives segments back at once."
+            "Now: nothing, if the machine has memory enough. Later: smaller heaps, or +MMmcs 0, "
+            "which gives segments back at once."
         >>};
 kept({_, Name, Held, Used}) ->
     {warning,
         text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
             Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
         ]), <<
-            "It is left of a peak: the pieces got from the system (carriers) are kept by the few "
-            "blocks still in each. Now: it is used again at the next peak; only if the machine "
-            "needs it, restart the node. Later: lower the peak (fewer processes at once), or try "
-            "+MHas aoffcbf and +MHacul de."
+            "Now: nothing: it may be left of a peak, and is used again at the next one. Only if "
+            "the machine needs it, restart the node at a quiet time. Later: lower the peak (fewer "
+            "processes at once)."
         >>}.
 
 heaps(Looks) ->
@@ -301,9 +306,10 @@ heaps(Looks) ->
                 end,
             advice =>
                 <<
-                    "Now: erlang:garbage_collect/1 shows whether it is garbage. Later: if it is, "
-                    "hibernate the process or set fullsweep_after; if it is state, keep it in ETS, "
-                    "or share it among processes."
+                    "Now: only if free memory exceeds this heap: erlang:garbage_collect(Pid). The "
+                    "process stops meanwhile. Later: if the heap became small, hibernate the "
+                    "process or set fullsweep_after; else keep its state in ETS, or share it among "
+                    "processes."
                 >>,
             look_closer => text("dyno profile NODE \"~ts\"", [Pid])
         })
@@ -326,9 +332,8 @@ atoms(Looks) ->
                 evidence => newest_atoms(of_last([~"newest_atoms"], Looks)),
                 advice =>
                     <<
-                        "See what made them (the newest are named above): keep what comes from "
-                        "outside as a binary, or use binary_to_existing_atom/1. A restart frees "
-                        "them."
+                        "Now: nothing. Later: keep what comes from outside as a binary, or use "
+                        "binary_to_existing_atom/1. Only a restart frees atoms."
                     >>,
                 look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
             })
@@ -357,12 +362,7 @@ binaries(Looks) ->
                 text => text("binaries take ~ts of ~ts~ts", [
                     show(Binary, ~"B"), show(Total, ~"B"), Holders
                 ]),
-                advice =>
-                    <<
-                        "Now: erlang:garbage_collect/1 of these processes frees what nobody needs. "
-                        "Later: hibernate those that collect seldom, or set fullsweep_after; "
-                        "binary:copy/1 before a small part of a large one is kept."
-                    >>,
+                advice => release(Holders),
                 look_closer => ~"dyno record NODE"
             })
          || Binary > value(binary_bytes),
@@ -371,6 +371,20 @@ binaries(Looks) ->
             Holders =/= ~"" orelse not has_long_queue(dyno_health_look:last(Looks))
         ]
     end).
+
+release(<<": rows", _/binary>>) ->
+    ~"Now: nothing. Later: binary:copy/1 before insert.";
+release(~"") ->
+    <<
+        "Now: nothing. Later: hibernate processes that collect seldom, or set fullsweep_after; "
+        "binary:copy/1 before a small part of a large binary is kept."
+    >>;
+release(_Processes) ->
+    <<
+        "Now: erlang:garbage_collect(Pid) of these processes frees what they do not need; each "
+        "stops meanwhile. Later: hibernate those that collect seldom, or set fullsweep_after; "
+        "binary:copy/1 before a small part of a large binary is kept."
+    >>.
 
 has_long_queue(#{~"suspects" := Suspects}) ->
     lists:any(fun(Q) -> Q > value(queue) end, [Q || #{~"queue" := Q} <- Suspects]).
@@ -396,7 +410,9 @@ holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = O
                 ]
             );
         {[], [{Bytes, Group} | _]} when Bytes > 0.3 * Binary ->
-            text(": processes of ~ts, which wait, refer to most", [Group]);
+            text(": processes of ~ts, which wait, refer to about ~b %, by a sample", [
+                Group, min(100, round(100 * Bytes / Binary))
+            ]);
         _ ->
             ~""
     end;
@@ -431,27 +447,30 @@ garbage(PerS, Each, Looks) ->
         case {Tables, Busy} of
             {[{Size, Name, Objects} | _], _} ->
                 {Name,
-                    text("Table ~ts has ~ts of ~ts each: each lookup copies one. ~ts", [
+                    text("Table ~ts has ~ts, of ~ts on average. ~ts", [
                         Name, objects(Objects), show(Size, ~"B"), who(Busy)
                     ]),
-                    <<
-                        "Keep a large term that seldom changes in persistent_term, or cut it into"
-                        " rows and look up the one that is needed."
-                    >>,
+                    text(
+                        "Now: see whether lookups of large objects in table ~ts are the cause "
+                        "(dyno trace of ets:lookup/2). Later: if so, keep a large term that seldom "
+                        "changes in persistent_term, or cut it into rows and look up the one that "
+                        "is needed.",
+                        [Name]
+                    ),
                     ~"dyno trace NODE \"ets:lookup/2 -> caller\""};
             {[], {Who, _, _, _}} ->
                 {Who, who(Busy),
                     <<
-                        "See which large term it sends (a message is copied to each receiver) or "
-                        "looks up. Send a key or a part of it; or keep it once, in persistent_term "
-                        "or as a binary, which is not copied."
+                        "Now: see whether it makes, sends or looks up large terms (dyno profile "
+                        "--kind memory). Later: send a key or a part of such a term; or keep it "
+                        "once, in persistent_term or as a binary, which is not copied."
                     >>,
                     ~"dyno profile NODE --kind memory"};
             {[], none} ->
                 {
                     ~"garbage",
                     ~"",
-                    ~"See which functions make it.",
+                    ~"Now: nothing. Later: see which functions make it.",
                     ~"dyno profile NODE --kind memory"
                 }
         end,
@@ -461,8 +480,8 @@ garbage(PerS, Each, Looks) ->
         value => PerS,
         weight => 50,
         text => text(
-            "processes make ~ts of terms a second, which soon are garbage: ~ts for each "
-            "reduction (call), usual are up to 60 B",
+            "collections free ~ts of terms a second, ~ts for each reduction (call); usual are up "
+            "to 60 B",
             [
                 show(round(PerS), ~"B"), show(round(Each), ~"B")
             ]

@@ -78,18 +78,17 @@ priorities(Looks) ->
             value => R / span(Looks),
             weight => 96,
             text => text(
-                "~ts works all the time at priority ~ts: processes of normal priority wait for it",
-                [
-                    name(Asked), Priority
-                ]
+                "~ts works at priority ~ts, and did not wait in any look: others on its scheduler "
+                "wait",
+                [name(Asked), Priority]
             ),
             evidence => text("It did ~ts reductions a second, most often in ~ts.", [
                 show(R / span(Looks), ~"count"), place(Asked)
             ]),
             advice =>
                 <<
-                    "Give it normal priority (process_flag(priority, normal)), or have it wait "
-                    "between its tasks; high and max are for short work."
+                    "Now: nothing. Later: give it normal priority (process_flag(priority, "
+                    "normal)), or have it wait between its tasks; high and max are for short work."
                 >>,
             look_closer => text("dyno profile NODE \"~ts\"", [Pid])
         })
@@ -122,8 +121,8 @@ never_waiting(Looks) ->
                 evidence => text("It stands most often in ~ts.", [place(Asked)]),
                 advice =>
                     <<
-                        "See whether its loop ends; if the work is wanted, share it among several "
-                        "processes."
+                        "Now: see whether its loop ends. Later: if the work is wanted, share it "
+                        "among several processes."
                     >>,
                 look_closer => text("dyno profile NODE \"~ts\"", [Pid])
             })
@@ -158,7 +157,7 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
         case of_last([~"values", ~"os.memory.available"], Looks) of
             Bytes when is_number(Bytes), Bytes / PerS < ?DAY_S ->
                 {warning,
-                    text(" At this rate it takes the memory that is left, ~ts, in ~ts.", [
+                    text("; at this rate it takes the ~ts of memory left in ~ts", [
                         show(Bytes, ~"B"), seconds(Bytes / PerS)
                     ])};
             _ ->
@@ -169,29 +168,33 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
         severity => Severity,
         value => PerS,
         weight => 62,
-        text => text("the heap of ~ts grows by ~ts a second, to ~ts", [
-            name(Asked), show(round(PerS), ~"B"), show(Last, ~"B")
+        text => text("the heap of ~ts grows by ~ts a second, to ~ts~ts", [
+            name(Asked), show(round(PerS), ~"B"), show(Last, ~"B"), Left
         ]),
-        evidence => text("From ~ts, and smaller in no look. It stands in ~ts.~ts", [
-            show(First, ~"B"), place(Asked), Left
+        evidence => text("From ~ts, and smaller in no look. It stands in ~ts.", [
+            show(First, ~"B"), place(Asked)
         ]),
-        advice => keeps(Asked),
+        advice => <<(keeps_now(Severity))/binary, " Later: ", (keeps(Asked))/binary>>,
         look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
     }).
+
+keeps_now(note) ->
+    ~"Now: nothing.";
+keeps_now(warning) ->
+    <<
+        "Now: restart it only if less memory is left than you need: its state and queue are "
+        "lost."
+    >>.
 
 keeps(Asked) ->
     case dyno_health_look:stands(Asked) of
         {[<<"gen_statem:", _/binary>> | _], _, _} ->
             <<
-                "Now: restart it, if its data may be lost, before memory ends. Later: see whether "
-                "an event is postponed that no later state takes: postponed events stay in its "
-                "heap. Else bound its data."
+                "see whether an event is postponed that no later state takes: postponed events "
+                "stay in its heap. Else bound its data."
             >>;
         _ ->
-            <<
-                "Now: restart it, if its state may be lost, before memory ends. Later: bound its "
-                "state: remove what is done or old, or keep it in ETS or on disk."
-            >>
+            ~"bound its state: remove data that is done or old, or keep it in ETS or on disk."
     end.
 
 links(Looks) ->
@@ -207,8 +210,8 @@ links(Looks) ->
             evidence => text("~ts at the first look.", [show(First, ~"count")]),
             advice =>
                 <<
-                    "See whether the linked processes and ports end; if it ends itself, all of "
-                    "them do."
+                    "Now: see whether the linked processes and ports end; if it crashes, those "
+                    "that do not trap exits end."
                 >>,
             look_closer => ~"dyno top NODE"
         })
@@ -258,9 +261,9 @@ timers(Looks) ->
                     ]),
                     advice =>
                         <<
-                            "Cancel a timer that is not needed any more (erlang:cancel_timer/1); "
-                            "one timer for all that a process has to do later is enough. Demonitor "
-                            "what has answered."
+                            "Now: nothing. Later: cancel a timer that is not needed any more "
+                            "(erlang:cancel_timer/1); one timer for all that a process has to do "
+                            "later is enough. Demonitor a process that has answered."
                         >>,
                     look_closer => text("dyno trace NODE \"~ts -> caller\"", [Setter])
                 })
@@ -310,8 +313,8 @@ hibernations(Looks) ->
                         ~"Each time its whole heap is collected and made small, and grows again.",
                     advice =>
                         <<
-                            "Hibernate after some seconds without a message only (the option "
-                            "hibernate_after of gen_server and gen_statem)."
+                            "Now: nothing. Later: hibernate only after some seconds without a "
+                            "message (the option hibernate_after of gen_server and gen_statem)."
                         >>,
                     look_closer => ~"dyno profile NODE --kind memory"
                 })
@@ -347,15 +350,15 @@ scan(PerS, #{~"function" := Function, ~"table" := Table, ~"rows" := Rows}, Asked
         value => PerS,
         weight => 69,
         text => text(
-            "~ts reads all ~ts rows of table ~ts, so often that ~ts rows a second are read", [
-                Function, show(Rows, ~"count"), Table, show(PerS, ~"count")
+            "~ts scans table ~ts (~ts rows); such scans read up to ~ts rows a second", [
+                Function, Table, show(Rows, ~"count"), show(PerS, ~"count")
             ]
         ),
         evidence => text("Such as ~ts, in ~ts.", [name(Asked), place(Asked)]),
         advice =>
             <<
-                "Bind the key in the pattern, or the first part of the key of an ordered_set; or "
-                "keep an index in a second table, or a count in a counter."
+                "Now: nothing. Later: bind the key in the pattern, or the first part of the key of "
+                "an ordered_set; or keep an index in a second table, or a count in a counter."
             >>,
         look_closer => text("dyno trace NODE \"~ts -> caller\"", [Function])
     }).
@@ -394,24 +397,27 @@ hot_tables(Looks) ->
 
 hot_table(Table, Writers, [{_, Name, Gap} | _]) ->
     writers(writers, Writers, Table, #{
-        text => text("the writers of table ~ts wait for each other: ~b of the busiest do", [
-            Table, Writers
-        ]),
-        evidence => text("Such as ~ts, each ~ts us.", [Name, show(Gap, ~"1")])
+        text => text(
+            "~b busy processes write table ~ts, such as ~ts every ~ts us; with one lock they "
+            "exclude each other",
+            [Writers, Table, Name, show(Gap, ~"1")]
+        )
     }).
 
 lock(PerS, Looks) ->
     Busiest =
         case dyno_health_code:busiest(Looks) of
-            {Name, _, Place, _} -> text(" Busiest meanwhile: ~ts, in ~ts.", [Name, Place]);
+            {Name, _, Place, _} -> text("Busiest meanwhile: ~ts, in ~ts.", [Name, Place]);
             none -> ~""
         end,
     writers(yields, PerS, ~"schedulers", #{
-        text =>
-            ~"busy processes wait for each other at a lock, most likely of an ETS table",
-        evidence => text("Each scheduler gave up its processor ~ts times a second.~ts", [
-            show(PerS, ~"count"), Busiest
-        ])
+        text => text(
+            "each scheduler gave up its processor ~ts times a second: most likely threads wait for "
+            "a lock, such as of an ETS table",
+            [show(PerS, ~"count")]
+        ),
+        evidence => Busiest,
+        why => ~"If so, more schedulers or processes make no more writes, and each takes longer."
     }).
 
 writers(Limit, Value, Subject, Fields) ->
@@ -422,8 +428,9 @@ writers(Limit, Value, Subject, Fields) ->
         weight => 70,
         advice =>
             <<
-                "Create the table with {write_concurrency, auto}; count with counters or atomics "
-                "instead of one row, keep rows of one key apart, or collect writes in each process."
+                "Now: nothing. Later: create the table with {write_concurrency, auto}; count with "
+                "counters or atomics instead of one row, keep rows of one key apart, or collect "
+                "writes in each process."
             >>,
         look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
@@ -440,10 +447,11 @@ dictionaries(Looks) ->
                 name(Asked), show(Keys, ~"count"), show(Bytes, ~"B")
             ]),
             evidence => text("It stands in ~ts.", [place(Asked)]),
+            why => ~"Each full collection reads all of it.",
             advice =>
                 <<
-                    "Keep such data in ETS, or in the state of the process with a bound; erase/1 "
-                    "what is done."
+                    "Now: nothing. Later: keep such data in ETS, or in the state of the process "
+                    "with a bound; remove keys that are done (erase/1)."
                 >>,
             look_closer => ~"dyno trace NODE \"erlang:put/2 -> caller\""
         })
@@ -460,14 +468,16 @@ listing(Looks) ->
             severity => warning,
             value => Share,
             weight => 97,
-            text => text("~ts lists its children all the time, for who asks it", [name(Asked)]),
+            text => text("~ts lists its children all the time, because a caller asks", [
+                name(Asked)
+            ]),
             evidence => text("~b % of its stack samples are in that.", [round(100 * Share)]),
             why => ~"It starts and restarts no child meanwhile, and each answer copies the list.",
             advice =>
                 <<
-                    "Now: find who asks by the command below, and stop it. Later: ask neither "
-                    "supervisor:which_children/1 nor count_children/1 of a large supervisor again "
-                    "and again: keep a counter, a pg group or an ETS table of the children."
+                    "Now: find who asks (dyno trace of supervisor:which_children/1 and "
+                    "supervisor:count_children/1). Later: do not ask a large supervisor again and "
+                    "again: keep a counter, a pg group or an ETS table of the children."
                 >>,
             look_closer => ~"dyno trace NODE \"supervisor:which_children/1 -> caller\""
         })

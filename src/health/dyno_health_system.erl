@@ -53,13 +53,16 @@ throttled(Looks) ->
         finding(throttled, throttled, warning, 110, #{
             subject => ~"node",
             value => Share,
-            text => text("the container's processor quota held the node back ~ts of the time", [
-                show(Share, ~"ratio")
-            ]),
+            text => text(
+                "the container's processor quota held threads back for ~.2f s of each second, "
+                "summed over processors",
+                [Share]
+            ),
+            why => ~"Their work stands still meanwhile.",
             advice =>
                 <<
                     "Now: raise the quota (docker update --cpus, limits.cpu in Kubernetes). Later: "
-                    "fewer schedulers (+S), and +sbwt none."
+                    "fewer schedulers (+S), and +sbwt none, at the next start."
                 >>
         })
      || Share <- [mean([~"values", ~"os.cgroup.throttled"], Looks)],
@@ -78,7 +81,8 @@ taken(Looks) ->
                     text => text("the hypervisor gives ~ts of the processors' time to others", [
                         show(Steal, ~"ratio")
                     ]),
-                    advice => ~"Move the machine, or pay for processors of its own."
+                    advice =>
+                        ~"Now: nothing. Later: move the machine, or pay for processors of its own."
                 })
             ];
         false ->
@@ -99,10 +103,14 @@ taken(Ready, Cpu) ->
             value => Share,
             text => text(
                 "the node's threads waited for a processor for ~ts of the time in which they had "
-                "work, since other programs had the processors",
+                "work",
                 [show(Share, ~"ratio")]
             ),
-            advice => ~"Move the other programs, or expect all times to be longer by that."
+            advice =>
+                <<
+                    "Now: see who has the processors (top). Later: if other programs do, move "
+                    "them, or expect all times to be longer by that."
+                >>
         })
      || Share > value(processor_taken), Ready > 50_000_000
     ].
@@ -118,8 +126,9 @@ memory_limit(Looks) ->
             ]),
             advice =>
                 <<
-                    "Now: raise the limit, or free what the other findings name, before the kernel "
-                    "ends the node. Later: +MMscs makes the VM refuse earlier."
+                    "Now: raise the limit (docker update --memory), before the kernel ends the "
+                    "node, or take load away. Later: with +MMscs (default +MMsco true) the VM ends "
+                    "with a dump, before the kernel kills it."
                 >>
         })
      || {Used, Limit} <- [{Of(~"used"), Of(~"limit")}],
@@ -134,11 +143,15 @@ swap(Looks) ->
             finding(swap, swapped_in, warning, 88, #{
                 subject => ~"memory",
                 value => N,
-                text => text("~ts pages were read back from swap", [show(N, ~"count")]),
+                text => text("the machine read ~ts pages back from swap, of any program", [
+                    show(N, ~"count")
+                ]),
+                why =>
+                    ~"A collection touches the whole heap: it waits for pages in swap.",
                 advice =>
                     <<
-                        "Now: take memory from other programs. Later: forbid swapping for the node "
-                        "(MemorySwapMax=0, vm.swappiness)."
+                        "Now: see whose pages they are (VmSwap in /proc/PID/status). Later: forbid "
+                        "swapping for the node (MemorySwapMax=0, vm.swappiness)."
                     >>
             })
          || N >= value(swapped_in)
@@ -155,13 +168,14 @@ fragmented(Looks) ->
                 value => Large,
                 beyond => value(large_pages) / max(1, Large),
                 text => text(
-                    "~ts are free, in ~b pieces of 64 kB and more only, while ~ts are in swap",
+                    "~ts are free, but only ~b free pieces have 64 kB or more, and ~ts are in swap",
                     [show(Free, ~"B"), Large, show(Swapped, ~"B")]
                 ),
                 advice =>
                     <<
-                        "Raise vm.min_free_kbytes, and have the kernel compact memory "
-                        "(vm.compact_memory=1)."
+                        "Now: only if answers are late: vm.compact_memory=1 has the kernel compact "
+                        "memory. It takes processors, and delays programs meanwhile. Later: raise "
+                        "vm.min_free_kbytes a little: that memory is lost to programs."
                     >>
             })
          || Large < value(large_pages), Free > 1_000_000_000, is_number(Swapped), Swapped > 0
@@ -180,14 +194,18 @@ pressure(Looks) ->
             advice => Advice
         })
      || {Of, Key, Advice} <- [
-            {~"memory", ~"pressure_memory_full", <<
-                "Take memory from other programs; page cache is not the cause, what is written and "
-                "locked is."
-            >>},
+            {
+                ~"memory",
+                ~"pressure_memory_full",
+                ~"Now: see which program takes memory (ps, top). Later: move it, or add memory."
+            },
             {
                 ~"disks",
                 ~"pressure_io_full",
-                ~"See which program writes (iotop); give logs and data disks of their own."
+                <<
+                    "Now: see which program reads or writes (iotop). Later: give logs and data "
+                    "disks of their own."
+                >>
             }
         ],
         N <- [sum([~"machine", Key], Looks)],
@@ -202,9 +220,12 @@ disk(Looks) ->
         finding(disk, disk_await_ms, note, 30, #{
             subject => ~"disks",
             value => Ms,
-            text => text("a request to the disks takes ~ts", [show(Ms, ~"ms")]),
+            text => text("a request to the disks takes ~ts on average", [show(Ms, ~"ms")]),
             advice =>
-                ~"Write less, write in larger pieces, sync less; see which program writes."
+                <<
+                    "Now: see which program reads or writes (iotop). Later: write less, in larger "
+                    "pieces, and sync less."
+                >>
         })
      || Ms <- [mean([~"values", ~"os.disk.await"], Looks)],
         is_number(Ms),
@@ -215,23 +236,25 @@ network(Looks) ->
     Of = fun(Name) -> sum([~"machine", Name], Looks) end,
     Full = [
         {overflows, 62, ~"network", N, ~"", text("an accept queue was full ~b times", [N]), <<
-            "Accept in more processes, and raise the listen option backlog (and "
-            "net.core.somaxconn)."
+            "Now: nothing. Later: accept in more processes, and raise the listen option backlog "
+            "(and net.core.somaxconn)."
         >>}
      || N <- [Of(~"ListenOverflows")], is_number(N), N > 0
     ],
     Dropped = [
         {overflows, 59, ~"datagrams", N, ~"Their data is lost, without an error.",
             text("~ts datagrams were dropped: a receive buffer was full", [show(N, ~"count")]), <<
-                "Receive in more processes, or with {active, N}; a larger recbuf holds more of a "
-                "burst."
+                "Now: nothing. Later: receive in more processes, or with {active, N}; a larger "
+                "recbuf holds more of a burst."
             >>}
      || N <- [Of(~"RcvbufErrors")], is_number(N), N > 0
     ],
     Again = [
-        {retransmits, 30, ~"network", Lost / Sent, ~"",
+        {retransmits, 30, ~"network", Lost / Sent,
+            ~"A lost segment may delay its connection by 200 ms and more.",
             text("~ts of all segments were sent again", [show(Lost / Sent, ~"ratio")]), <<
-                "See whether one peer is slow or far (ss -ti), and whether the interface drops."
+                "Now: see whether one peer is slow or far (ss -ti), and whether the interface "
+                "drops packets (ip -s link)."
             >>}
      || {Lost, Sent} <- [{Of(~"RetransSegs"), Of(~"OutSegs")}],
         is_number(Lost) andalso is_number(Sent),

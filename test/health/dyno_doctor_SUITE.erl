@@ -344,7 +344,7 @@ more_cases() ->
             "  [ets:insert(online, {I, I rem 100}) || I <- lists:seq(1, 100000)], scan(). "
             "scan() -> _ = ets:match(online, {'$1', 7}), timer:sleep(20), scan(). ",
             table_scans,
-            ~"reads all 100 k rows of table online"
+            ~"scans table online (100 k rows)"
         },
         {
             "start() -> _ = erlang:trace_pattern({lists, seq, 2}, true, [call_count]), "
@@ -456,7 +456,7 @@ further_cases() ->
             "  timer:sleep(25), connect(P, [S | Ss]). ",
             counts_grow,
             %% Ports or descriptors, whose limit is nearer.
-            ~"each second, and none are closed"
+            ~"each second: more are opened than closed"
         },
         %% A supervisor's own parent is none of its children.
         {

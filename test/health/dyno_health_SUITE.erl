@@ -344,7 +344,7 @@ cases() ->
                 })
             ]
         }},
-        {[table_grows], warning, ~"whose deleted rows stay while job_scanner keeps it fixed", #{
+        {[table_grows], warning, ~"job_scanner keeps it fixed", #{
             tables => fun(N) ->
                 [
                     (table(~"jobs", 0))#{
@@ -417,7 +417,7 @@ cases() ->
             machine => #{~"delay_ns" => 4_000_000_000},
             machine_now => #{~"busy_wait" => 5}
         }},
-        {[hot_table], warning, ~"the writers of table hits wait for each other", #{
+        {[hot_table], warning, ~"2 busy processes write table hits", #{
             values => #{~"vm.scheduler_utilisation.normal" => 0.9, ~"os.vm.cpu" => 1.8},
             suspects => [
                 suspect(#{
@@ -428,7 +428,7 @@ cases() ->
              || Pid <- [~"<0.7.0>", ~"<0.8.0>"]
             ]
         }},
-        {[hot_table], warning, ~"wait for each other at a lock", #{
+        {[hot_table], warning, ~"most likely threads wait for a lock", #{
             values => #{~"vm.scheduler_utilisation.normal" => 1.0, ~"os.vm.cpu" => 1.8},
             threads => #{
                 normal => #{worked_ns => 5.0e9, cpu_ns => 5.0e9, ready_ns => 0, slices => 50_000}
@@ -467,13 +467,15 @@ cases() ->
             counts => fun(_) -> #{processes => [950, 1000]} end,
             groups => fun(_) -> [group(~"shop:request/1", 900, 0)] end
         }},
-        {[throttled], warning, ~"50 %", #{values => #{~"os.cgroup.throttled" => 0.5}}},
+        {[throttled], warning, ~"0.50 s of each second", #{
+            values => #{~"os.cgroup.throttled" => 0.5}
+        }},
         {[steal], warning, ~"the hypervisor", #{values => #{~"os.cpu.steal" => 0.3}}},
         {[memory_limit], critical, ~"950 MB of 1 GB", #{
             values => #{~"os.cgroup.memory.used" => 9.5e8, ~"os.cgroup.memory.limit" => 1.0e9}
         }},
-        {[swap], warning, ~"read back from swap", #{machine => #{~"pswpin" => 5000}}},
-        {[fragmented], warning, ~"in 0 pieces", #{
+        {[swap], warning, ~"pages back from swap", #{machine => #{~"pswpin" => 5000}}},
+        {[fragmented], warning, ~"only 0 free pieces", #{
             machine_now => #{~"large_pages" => 0}, values => #{~"os.swap.used" => 1.0e8}
         }},
         {[pressure], warning, ~"wait for disks", #{machine => #{~"pressure_io_full" => 1_000_000}}},
@@ -569,7 +571,7 @@ cases() ->
                 })
             ]
         }},
-        {[table_scans], warning, ~"ets:match/2 reads all 200 k rows of table presence", #{
+        {[table_scans], warning, ~"ets:match/2 scans table presence (200 k rows)", #{
             suspects => [
                 suspect(#{
                     queue => fun(_) -> 0 end,
@@ -628,7 +630,7 @@ cases() ->
         {[code_server], warning, ~"9 processes wait for the code server", #{
             suspects => [suspect(#{name => ~"code_server", queue => fun(_) -> 9 end})]
         }},
-        {[table_grows, memory_grows], warning, ~"whose deleted rows stay while exporter", #{
+        {[table_grows, memory_grows], warning, ~"exporter keeps it fixed", #{
             values => fun(N) ->
                 #{
                     ~"vm.memory.total" => 1.0e8 + 1.0e7 * N,
