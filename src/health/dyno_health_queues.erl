@@ -560,7 +560,7 @@ socket_at(Asked, Stack, Share, N, Full) ->
     Peer =
         case lists:reverse(Full) of
             [#{~"peer" := P, ~"queue_bytes" := B} | _] when P =/= ~"" ->
-                text("~ts, with ~ts that are not taken", [P, show(B, ~"B")]);
+                text("~ts (~ts are not taken)", [P, show(B, ~"B")]);
             _ ->
                 ~"a socket that is not known here"
         end,
@@ -569,7 +569,9 @@ socket_at(Asked, Stack, Share, N, Full) ->
         severity => critical,
         value => Queue,
         weight => 150,
-        text => text("~ts stands in a send, which does not end, to ~ts", [Name, Peer]),
+        text => text("~ts waits in a send to ~ts: most likely that side does not read", [
+            Name, Peer
+        ]),
         evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
             round(Share * N), N, dyno_health_look:place(Stack), show(Queue, ~"count")
         ]),
