@@ -89,11 +89,11 @@
     %% The last effect.
     | {stop, outcome()}.
 
--type outcome() :: complete | failure().
+-type outcome() :: complete | {partial, Code :: binary(), Text :: binary()} | failure().
 
 -type failure() ::
     interrupted
-    | {failed | partial, Code :: binary(), Text :: binary()}
+    | {failed, Code :: binary(), Text :: binary()}
     %% The suite or the caller is wrong, not the target.
     | {misuse, dyno_error:error()}.
 
