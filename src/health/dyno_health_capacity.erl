@@ -275,7 +275,7 @@ raise(~"processes") ->
     ~"Now: stop what starts them (load, clients). Later: +P raises the limit, at the next start.";
 raise(~"ports") ->
     <<
-        "Now: see which connections nobody uses (ss -tp), and close these. Later: +Q raises the "
+        "Now: find unused connections (ss -tp), and close these. Later: +Q raises the "
         "limit, at the next start."
     >>;
 raise(~"atoms") ->
@@ -285,7 +285,7 @@ raise(~"atoms") ->
     >>;
 raise(_) ->
     <<
-        "Now: see which files and connections nobody uses (ls -l /proc/PID/fd, ss -tp), and close "
+        "Now: find unused files and connections (ls -l /proc/PID/fd, ss -tp), and close "
         "these: with no descriptor left no connection is accepted, and no file is opened. Later: "
         "ulimit -n (LimitNOFILE of systemd) raises the limit, at the next start."
     >>.

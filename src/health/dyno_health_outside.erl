@@ -223,7 +223,7 @@ stopped(#{pid := Pid, threads := Threads}) ->
     Stopped = length([T || #{state := State} = T <- Threads, State =:= ~"T" orelse State =:= ~"t"]),
     [
         {stopped, none, Stopped, 1, ~": its emulator is stopped (a signal, or a debugger)",
-            text("Now: if nobody debugs it, kill -CONT ~ts lets it go on.", [Pid])}
+            text("Now: if no debugger has stopped it, kill -CONT ~ts lets it go on.", [Pid])}
      || Stopped > 0
     ].
 

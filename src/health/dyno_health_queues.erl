@@ -253,7 +253,7 @@ who_wait(Callers) -> [show(Callers, ~"count"), ~" processes monitor"].
 stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
     {
         text(
-            "~ts. Only ~ts it, as callers do: if these are calls, nobody waits for ~b % of them "
+            "~ts. Only ~ts it, as callers do: if these are calls, ~b % of them have no caller "
             "any more.",
             [Stands, who_wait(Callers), round(100 * (Queue - Callers) / Queue)]
         ),
@@ -357,7 +357,7 @@ stuck_at(Pid, Asked, Stack, For) ->
             case {[F || F <- Stack, string:prefix(F, ~"logger_std_h:") =/= nomatch], Own} of
                 {[_ | _], _} ->
                     <<
-                        "Now: see where the log goes: a pipe or terminal that nobody reads, or a "
+                        "Now: see where the log goes: a pipe or terminal without a reader, or a "
                         "disk that does not answer. Read it, or mend the disk. Later: log to a "
                         "local file."
                     >>;
@@ -372,7 +372,7 @@ stuck_at(Pid, Asked, Stack, For) ->
                     ~"Now: see for which answer it waits. Later: give the call a time limit.";
                 {[], _} ->
                     <<
-                        "Now: see for what it waits (the command below). Later: if it waits for an "
+                        "Now: see why it waits (the command below). Later: if it waits for an "
                         "answer, give the wait a time limit; if it is its main loop, let that take "
                         "all messages."
                     >>

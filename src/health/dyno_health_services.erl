@@ -67,7 +67,7 @@ handler(Name, Mode, Times, Looks) ->
         why => ~"What a handler drops is in no log; who logs waits, if it does not drop.",
         advice =>
             <<
-                "Now: read what is logged so often, and log less (logger:set_primary_config(level, "
+                "Now: read the most frequent events, and log less (logger:set_primary_config(level, "
                 "error)). Later: mend or limit that (a filter, burst_limit_max_count); write to a "
                 "file, with a short format."
             >>,
@@ -164,7 +164,7 @@ starting(Name, Looks) ->
         why => ~"At boot all applications after it wait, and so does who asked for its start.",
         advice =>
             <<
-                "Now: see what it waits for at the place above. Later: its start function must "
+                "Now: see why it waits, at the place above. Later: its start function must "
                 "return, and so must init/1 of each process that its supervisors start: move what "
                 "waits to handle_continue/2, with a time limit."
             >>,
@@ -310,7 +310,7 @@ overloaded(~"mnesia_dump_log") ->
 overloaded(_) ->
     {~"Mnesia is overloaded: too many messages wait for its transaction manager", <<
         "Now: lower the load. Later: make transactions fewer and shorter, or use dirty operations "
-        "where that is safe."
+        "if that is safe."
     >>}.
 
 tracing(Looks) ->
