@@ -67,9 +67,9 @@ handler(Name, Mode, Times, Looks) ->
         why => ~"What a handler drops is in no log; who logs waits, if it does not drop.",
         advice =>
             <<
-                "Now: read the most frequent events, and log less (logger:set_primary_config(level, "
-                "error)). Later: mend or limit that (a filter, burst_limit_max_count); write to a "
-                "file, with a short format."
+                "Now: read the most frequent events, and log less "
+                "(logger:set_primary_config(level, error)). Later: mend or limit that (a filter, "
+                "burst_limit_max_count); write to a file, with a short format."
             >>,
         look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/3 -> caller\""
     }).
