@@ -128,10 +128,11 @@ together for at most one a scheduler.
 -define(LEAST_MS, 3).
 -define(MOST_MS, 2000).
 -define(SHARE, 0.015).
--define(SHARE_OF_WAITS, 0.0003).
+-define(SHARES_OF_WAITS, #{test => 0.001, profile => 0.0003}).
 %% While a node is idle, instants for waiting processes are as far apart as it has been idle, up to
 %% this mean: each wakes sleeping schedulers. Idle is a node with few context switches, without
-%% dyno's own. Samples of the processor end that time at once.
+%% dyno's own. Samples of the processor end that time at once. A node under test is not left alone:
+%% a stall of its server is such a time.
 -define(MOST_IDLE_MS, 10_000).
 -define(FEW_SWITCHES_A_SECOND, 100).
 -define(OWN_SWITCHES, 200).
@@ -176,16 +177,17 @@ started(Table, Cpu, Config) ->
     ok = dyno_agent_process:unlimited(),
     _ = erlang:system_flag(scheduler_wall_time, true),
     ok = dyno_agent_stack_depth:raise(),
+    Purpose = maps:get(purpose, Config, test),
     %% Instants for waiting processes only take less, and each of them asks.
     {Seeds, ListEvery, Share, WaitingEvery} =
         case is_pid(Cpu) of
-            true -> {queued, ?LIST_EVERY_FOR_WAITS, ?SHARE_OF_WAITS, 1};
+            true -> {queued, ?LIST_EVERY_FOR_WAITS, map_get(Purpose, ?SHARES_OF_WAITS), 1};
             false -> {busy_and_queued, ?LIST_EVERY, maps:get(share, Config, ?SHARE), ?WAITING_EVERY}
         end,
     _ = dyno_agent_stack_seeds:start_link(Seeds),
     State = #{
         cpu => Cpu,
-        purpose => maps:get(purpose, Config, test),
+        purpose => Purpose,
         share => Share,
         waiting_every => WaitingEvery,
         kinds => kinds(Table, Config),
@@ -280,7 +282,9 @@ scheduled(#{each := Each, idle := {_, _, IdleMs}, share := Share} = State) ->
     Due = erlang:monotonic_time() + erlang:convert_time_unit(In, millisecond, native),
     State#{due := Due, timer := erlang:start_timer(In, self(), instant)}.
 
-idle(#{cpu := Cpu, idle := {Before, SwitchesBefore, ForMs}} = State) when is_pid(Cpu) ->
+idle(#{cpu := Cpu, purpose := profile, idle := {Before, SwitchesBefore, ForMs}} = State) when
+    is_pid(Cpu)
+->
     Now = erlang:monotonic_time(millisecond),
     {Switches, _} = erlang:statistics(context_switches),
     Few = ?OWN_SWITCHES + ?FEW_SWITCHES_A_SECOND * (Now - Before) div 1000,
@@ -318,11 +322,7 @@ in_time(#{instants := N, started := StartedBefore, late := {Count, Late}} = Stat
     Asking = erlang:monotonic_time(),
     Listing = dyno_agent_stack_census:list_cost(Next),
     %% Processes before the first instant were started before the restart as well.
-    StartedNow =
-        case N of
-            0 -> 0;
-            _ -> StartedBefore + Started
-        end,
+    StartedNow = lists:sum([StartedBefore + Started || N > 0]),
     Counted = State#{instants := N + 1, started := StartedNow, census := Next},
     %% The question whether it runs waits for a process as well.
     TookNs = nanoseconds(Asking - Begin - Listing),
