@@ -103,7 +103,7 @@ report(Recording, Format) ->
 -spec help() -> ok.
 help() -> dyno:help().
 
--doc "Runs a suite, and fails where one of its thresholds does not hold.".
+-doc "Runs a suite, and fails if one of its thresholds does not hold.".
 -spec assert_performance(binary() | module()) -> dyno_recording:document().
 assert_performance(Suite) -> assert_performance(Suite, []).
 

@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_renamed).
--moduledoc "Options that have another name now, or are gone: the sentence for whoever types one.".
+-moduledoc "Options that have another name now, or are gone: their sentences.".
 
 -export([all/0, instead/2]).
 

@@ -120,7 +120,7 @@ atoms(Looks) ->
                             "Now: find who makes them: trace erlang:binary_to_atom/2, and then "
                             "erlang:list_to_atom/1. Only a restart frees atoms, and it ends all "
                             "work: choose its time. Later: use binary_to_existing_atom/1 and "
-                            "list_to_existing_atom/1, or keep what comes from outside as a binary; "
+                            "list_to_existing_atom/1, or keep data from outside as binaries; "
                             "xmerl and binary_to_term/1 make atoms, too (option safe)."
                         >>,
                     look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""

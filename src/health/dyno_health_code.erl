@@ -115,7 +115,7 @@ restarted(Name, Times, Evidence, Text, If) ->
         advice => text(
             "Now: ~ts in the log, or by dyno trace NODE proc_lib:crash_report/4, and mend "
             "that. supervisor:terminate_child/2 also stops what a child serves. Later: let it "
-            "start without what it lacks, and try again at growing intervals.",
+            "start without the missing part, and try again at growing intervals.",
             [If]
         ),
         look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
@@ -252,7 +252,7 @@ reloads(Looks) ->
                 <<
                     "Now: see who loads it (dyno trace NODE \"code_server:call/1 -> caller\"): it "
                     "may be a reloader for developers, or code that is generated for data. Later: "
-                    "load once; keep what changes in ETS."
+                    "load once; keep changing data in ETS."
                 >>,
             look_closer => ~"dyno trace NODE \"code_server:call/1 -> caller\""
         })
@@ -519,8 +519,8 @@ terms(Looks) ->
             advice =>
                 <<
                     "Now: see who changes them (dyno trace NODE \"persistent_term:put/2 -> "
-                    "caller\"). Later: keep what changes in ETS (read_concurrency); "
-                    "persistent_term is for what changes at a deploy."
+                    "caller\"). Later: keep changing data in ETS (read_concurrency); "
+                    "persistent_term is for data that changes at a deploy."
                 >>,
             look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
         })

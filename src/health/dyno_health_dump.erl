@@ -74,7 +74,7 @@ why(Slogan, Reading) ->
                 show(kind(~"total", Reading), ~"B")
             ]),
             <<
-                "Reduce what is named below, or give the machine (the container) more memory; "
+                "Reduce the memory named below, or give the machine (the container) more memory; "
                 "max_heap_size ends one process instead of the node."
             >>
         },

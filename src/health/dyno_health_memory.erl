@@ -332,7 +332,7 @@ atoms(Looks) ->
                 evidence => newest_atoms(of_last([~"newest_atoms"], Looks)),
                 advice =>
                     <<
-                        "Now: nothing. Later: keep what comes from outside as a binary, or use "
+                        "Now: nothing. Later: keep data from outside as binaries, or use "
                         "binary_to_existing_atom/1. Only a restart frees atoms."
                     >>,
                 look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
@@ -381,7 +381,7 @@ release(~"") ->
     >>;
 release(_Processes) ->
     <<
-        "Now: erlang:garbage_collect(Pid) of these processes frees what they do not need; each "
+        "Now: erlang:garbage_collect(Pid) of these processes frees their garbage; each "
         "stops meanwhile. Later: hibernate those that collect seldom, or set fullsweep_after; "
         "binary:copy/1 before a small part of a large binary is kept."
     >>.

@@ -299,7 +299,7 @@ general() ->
         "Now: lower the load; or end this process, if a supervisor restarts it and its state and "
         "messages may be lost (never one of kernel: the node would end). Later: let senders wait "
         "(a call instead of a cast) or drop above a limit; share the work among several "
-        "processes; make what its callback does shorter."
+        "processes; shorten its callback."
     >>.
 
 name(Asked) ->
@@ -498,8 +498,8 @@ suspended_at(Asked, Ports, Links) ->
                     text("~ts does not read: ~ts wait to be written", [Of, show(Bytes, ~"B")]),
                     <<
                         "Now: see whether the other side still reads; to end it closes the port, "
-                        "and loses what waits. Later: write to it from a process of its own, or "
-                        "with nosuspend, and drop above a limit."
+                        "and loses the waiting messages. Later: write to it from a process of its "
+                        "own, or with nosuspend, and drop above a limit."
                     >>
                 };
             [] when Links =/= [] ->
@@ -520,7 +520,7 @@ suspended_at(Asked, Ports, Links) ->
             [] ->
                 {
                     <<
-                        "a port or a link to another node is full, or somebody called "
+                        "a port or a link to another node is full, or a process called "
                         "erlang:suspend_process/1"
                     >>,
                     <<
@@ -580,7 +580,7 @@ socket_at(Asked, Stack, Share, N, Full) ->
                 "Now: if it does not go on, close this connection only (as root: ss -K dst ADDRESS "
                 "dport = PORT). Later: set the options "
                 "send_timeout and send_timeout_close, or give each socket a process of its own; "
-                "drop what a slow client does not take."
+                "drop messages that a slow client does not take."
             >>,
         look_closer => ~"dyno record NODE"
     }).

@@ -305,7 +305,7 @@ overload(Looks) ->
 overloaded(~"mnesia_dump_log") ->
     {~"Mnesia is overloaded: its log is written faster than it is dumped into the tables", <<
         "Now: lower the load. Later: raise dump_log_write_threshold (such as 50,000) and "
-        "dump_log_time_threshold, write less often, or use ram_copies for what may be lost."
+        "dump_log_time_threshold, write less often, or use ram_copies for data that may be lost."
     >>};
 overloaded(_) ->
     {~"Mnesia is overloaded: too many messages wait for its transaction manager", <<
@@ -327,7 +327,7 @@ tracing(Looks) ->
                 end,
             value => Count,
             weight => 68,
-            text => text("somebody traces this node, or has left it so~ts", [
+            text => text("this node is traced, or was left so~ts", [
                 [[": ", breakpoints(Count)] || Count > 0]
             ]),
             evidence => text("~ts", [

@@ -269,10 +269,10 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
                     ~"Nothing, if it answers later on purpose. Else give calls a time limit.";
                 warning ->
                     <<
-                        "Now: find what it waits for. End it only if it is your own process and "
-                        "its state may be lost; never one of kernel: the node would end. Later: "
-                        "give calls a time limit; let a process of its own do what takes long, and "
-                        "answer with gen_server:reply/2."
+                        "Now: find the cause of its wait. End it only if it is your own process "
+                        "and its state may be lost; never one of kernel: the node would end. "
+                        "Later: give calls a time limit; let a process of its own do long work, "
+                        "and answer with gen_server:reply/2."
                     >>
             end,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
@@ -317,8 +317,8 @@ contended(Waiting, Looks) ->
             evidence => ~"No process held it from the first look to the last.",
             advice =>
                 <<
-                    "Let one process do what the lock protects (a gen_server, or one for each "
-                    "part of the keys), or lock smaller things; who waits tries again after "
+                    "Let one process do the work that the lock protects (a gen_server, or one for "
+                    "each part of the keys), or lock smaller things; who waits tries again after "
                     "growing random times. For names use pg or a registry of one node."
                 >>,
             look_closer => ~"dyno trace NODE \"global:set_lock/3 -> caller\""

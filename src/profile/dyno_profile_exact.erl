@@ -81,7 +81,7 @@ biased(Items) ->
             ~"bias",
             dyno_recording_part:text(
                 "counting took more than ~ts of the time of ~b functions, which have ~ts of the "
-                "own time: what is left of theirs is uncertain; compare with --kind sample",
+                "own time: the rest of theirs is uncertain; compare with --kind sample",
                 [
                     dyno_unit:format(?MUCH, ~"ratio"),
                     length(Much),

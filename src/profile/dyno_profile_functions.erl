@@ -116,7 +116,7 @@ sum(Key, Value, Sums) -> Sums#{Key => maps:get(Key, Sums, 0) + Value}.
 
 -spec spec() -> map().
 spec() ->
-    Total = ~"The share that was spent in it and what it calls.",
+    Total = ~"The share that was spent in it and in the functions it calls.",
     #{
         name => ~"profile",
         title => ~"Functions",

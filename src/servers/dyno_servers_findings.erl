@@ -138,7 +138,7 @@ is_at_least(Row) -> is_number(maps:get(busy_low, Row, undefined)).
 
 crashed(#{crashes := Crashes} = Row) ->
     Text = text("crashed ~ts: ~ts", [times(Crashes), maps:get(reasons, Row, ~"")]),
-    Advice = ~"Read its crash reports in the log of the node; what calls it fails, too.",
+    Advice = ~"Read its crash reports in the log of the node; its callers fail, too.",
     finding(crashes, restarts, warning, Text, #{value => Crashes, advice => Advice}, Row).
 
 finding(Check, Limit, Severity, Text, Fields, #{name := Name, node := Node} = Row) ->

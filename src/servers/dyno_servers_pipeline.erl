@@ -167,5 +167,5 @@ conclusion(Stages) ->
                 Name, percent(Busy)
             ]);
         [] ->
-            ~"No stage is at its limit: the pipeline waits for what it is given."
+            ~"No stage is at its limit: the pipeline waits for events."
     end.

@@ -245,8 +245,8 @@ format_error({no_folder, Parent, Reason}) ->
     );
 format_error({no_sticky, Parent}) ->
     io_lib:format(
-        "everybody may write to ~ts, which has no sticky bit, so another user could exchange what "
-        "dyno puts there; set TMPDIR to another folder, or type: chmod +t ~ts",
+        "every user may write to ~ts, which has no sticky bit, and exchange files that dyno puts "
+        "there; set TMPDIR to another folder, or type: chmod +t ~ts",
         [Parent, Parent]
     ).
 

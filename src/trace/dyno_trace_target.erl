@@ -256,4 +256,4 @@ format_error({no_argument, Function, Number, 0}) ->
 format_error({no_argument, Function, Number, Arity}) ->
     io_lib:format("~ts has no argument ~b: --args takes 1 to ~b", [Function, Number, Arity]);
 format_error({no_process, Node}) ->
-    io_lib:format("no process of ~ts is what --process says", [Node]).
+    io_lib:format("no process of ~ts is one that --process names", [Node]).

@@ -143,7 +143,7 @@ handle({tick, _}, Targets, #{show := Show} = State) ->
     ok = Show({counted, maps:values(Summaries)}),
     Counted;
 handle({message, {dyno_verify, Node, gave_up}}, Targets, State) ->
-    Why = "too many faults; what was counted until then is told",
+    Why = "too many faults; the counts until then are told",
     [Target] = [Of || #{node := Where} = Of <- Targets, Where =:= Node],
     {Events, Summed} = summed(dyno_verify_target:finish(Target), Target, {[], State}),
     {Events ++ [{gave_up, Node, Why}], Summed};

@@ -185,7 +185,7 @@ unknown(#{processes := N, seen := Seen} = Sums, Ending) ->
      || {Format, Of} <- [
             {"the monitor crashed for ~b of ~ts", Crashed},
             {["~b of ~ts ", was(N), " cut off"], Cut},
-            {"for ~b of ~ts it depends on what came before monitoring began", Past},
+            {"for ~b of ~ts it depends on the events before monitoring began", Past},
             {"for ~b of ~ts it could not be decided", max(0, Inconclusive - Cut - Past)}
         ],
         Of > 0

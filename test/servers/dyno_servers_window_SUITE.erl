@@ -610,7 +610,7 @@ names_the_bottleneck_or_none(_Config) ->
     ),
     ?assertEqual([], [N || #{name := N, bottleneck := true} <- stages(1_000_000)]),
     ?assertEqual(
-        ~"No stage is at its limit: the pipeline waits for what it is given.",
+        ~"No stage is at its limit: the pipeline waits for events.",
         lists:last(dyno_servers_pipeline:draw(stages(1_000_000)))
     ),
     ?assertEqual([], dyno_servers_pipeline:draw([])).

@@ -116,7 +116,7 @@ rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
     Names = [N || #{~"name" := N} <- Columns],
     [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
-%% It leaves after two seconds; the run goes on, and what was measured until then is kept.
+%% It leaves after two seconds; the run goes on, and the measurement until then is kept.
 a_node_leaves(Config) ->
     dyno_tries:hold(3, fun() -> a_node_leaves_once(Config) end).
 

@@ -430,7 +430,7 @@ a_call_that_is_out(Config) ->
             ],
             results(Document)
         ),
-        [~"for 1 of 1 process it depends on what came before monitoring began"] =
+        [~"for 1 of 1 process it depends on the events before monitoring began"] =
             [T || {~"once", T} <- texts(Document)],
         [#{~"text" := Broken}] =
             [V || #{~"name" := ~"owner"} = V <- map_get(~"verdicts", Document)],

@@ -47,7 +47,7 @@ poll(#{name := Name, call := {M, F, A}} = Poll) ->
     catch
         error:undef ->
             Called = dyno_agent_name:mfa({M, F, A}),
-            {failed, text("~ts, or what it calls, does not exist", [Called])};
+            {failed, text("~ts, or a function it calls, does not exist", [Called])};
         Class:Reason ->
             {failed, text("~tw:~ts", [Class, short(Reason)])}
     end.

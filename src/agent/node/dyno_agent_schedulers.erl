@@ -219,7 +219,7 @@ tables() ->
             columns => [
                 {~"processes", ~"Processes", string, key, 1},
                 {~"share", ~"Of the time", ratio, 2},
-                {~"waiting", ~"At least so many wait for a scheduler", count, 3}
+                {~"waiting", ~"At least this number waits for a scheduler", count, 3}
             ]
         },
         #{

@@ -167,7 +167,7 @@ info({dyno_agent_event_limit, Limit}, #{limit := Limit} = State) ->
 info({'EXIT', Pid, Reason}, #{shards := Shards, tracer := Tracer, limit := Limit} = State) ->
     Ended = fun(What) -> io_lib:format("~ts ended: ~0tP", [What, Reason, 8]) end,
     case [Index || Index := Shard <- Shards, Shard =:= Pid] of
-        _ when Pid =:= Limit -> restarted(Ended("what limits the tracer"), State);
+        _ when Pid =:= Limit -> restarted(Ended("the tracer's limit"), State);
         _ when Pid =:= Tracer -> restarted(Ended("the tracer"), State);
         [Index] -> shard_lost(Index, Ended("a shard"), State);
         %% An earlier process.

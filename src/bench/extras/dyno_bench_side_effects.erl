@@ -181,7 +181,7 @@ counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, 
     }.
 
 notes(Left, #{ports := Ports, remote := Remote}) ->
-    [~"work was left in mailboxes: what it costs is not measured" || Left > 0] ++
+    [~"work was left in mailboxes: its cost is not measured" || Left > 0] ++
         [~"it sends to ports, whose work is not seen" || Ports > 0] ++
         [~"it sends to other nodes, whose work is not seen" || Remote > 0].
 

@@ -84,14 +84,14 @@ of_doubt({first, FirstNs, LaterNs}, Label, Verdict) ->
         [Label, time(FirstNs), time(LaterNs), Verdict]
     ),
     beyond(first_call, first_call, FirstNs / LaterNs, Text, <<
-        "Measure what makes it, or have each call make it anew."
+        "Measure the code that makes it, or have each call make it anew."
     >>);
 of_doubt({keeps, Bytes}, Label, Verdict) ->
     Text = text(
         "~ts: each call leaves ~ts behind, so the time depends on how long it is measured~ts",
         [Label, dyno_unit:format(Bytes, ~"B"), Verdict]
     ),
-    doubt(keeps, Text, ~"Have each call remove what it adds.");
+    doubt(keeps, Text, ~"Have each call remove its additions.");
 of_doubt({drifts, EarlyNs, LateNs}, Label, Verdict) ->
     Text = text(
         "~ts: a call took ~ts in the first rounds and ~ts in the last ones, so the time depends on "

@@ -177,12 +177,12 @@ bound(Of, Title, Kind, Role, Cell) ->
 time_columns() ->
     Own =
         <<
-            "Without the measured functions it called, and without what measuring it cost. Calls "
+            "Without the measured functions it called, and without the cost of measuring. Calls "
             "of functions that are not measured are in it."
         >>,
     Total = ~"With all functions that it called, from samples.",
     Share = ~"Of the own time of all measured functions.",
-    Raw = ~"As the runtime has it: the own time, and what measuring added to it.",
+    Raw = ~"As the runtime has it: the own time with the cost of measuring.",
     From =
         <<
             "samples: the stacks of running processes at random instants. calls: each call was "
@@ -367,7 +367,7 @@ times(Role, Functions) ->
             {
                 ~"cut_times",
                 "~ts of ~ts may be off by ~ts of ~ts: each process's time in a function is cut to "
-                "whole microseconds, and what measuring adds to a call is known to some "
+                "whole microseconds, and the cost of measuring a call is known to some "
                 "nanoseconds",
                 [others(Below), Role, {OffNs, ~"ns"}, {OwnNs, ~"ns"}],
                 ?BY_SAMPLES

@@ -89,7 +89,7 @@ printed(Path) -> [dyno_agent_name:mfa(MFA) || MFA <- Path].
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
-    Own = ~"On a scheduler, without what tracing took.",
+    Own = ~"On a scheduler, without the time that tracing took.",
     Off = ~"Waiting for messages, or ready to run, with callees.",
     Bias = ~"Taken out. If it is much, trust samples more.",
     Until = ~"From then on its time is its callers'.",
@@ -214,7 +214,7 @@ ended(_Role, Expected) when Expected =:= stopped; Expected =:= running ->
 ended(_Role, {extents, _}) ->
     [];
 ended(Role, no_process) ->
-    [{~"no_process", "no process of ~ts is what was asked for", [Role]}];
+    [{~"no_process", "no process of ~ts is of the kind that was asked for", [Role]}];
 ended(Role, {queue, Most}) ->
     [
         {
@@ -252,7 +252,7 @@ hidden_warning(#{hidden := Hidden, call_ns := {Near, _}}) ->
     [
         {
             ~"short_calls",
-            "~b functions are not followed, for their calls are too short to be timed where "
+            "~b functions are not followed, for their calls are too short to be timed while "
             "tracing one takes ~ts: their time is their callers', and what they call stands "
             "under these; the table short_calls names them",
             [length(Hidden), {Near, ~"ns"}]
@@ -272,7 +272,7 @@ biased(Functions) ->
         {
             ~"bias",
             "tracing took more than ~ts of the time of ~b functions, which have ~ts of the own "
-            "time: what is left of theirs is uncertain; compare with --kind sample",
+            "time: the rest of theirs is uncertain; compare with --kind sample",
             [{?MUCH, ~"ratio"}, length(Much), {lists:sum(Much) / All, ~"ratio"}]
         }
      || All > 0, lists:sum(Much) > ?WORTH * All

@@ -104,7 +104,7 @@ at_most(Most, Groups) ->
 tables() ->
     Counted =
         <<
-            "estimated: so many start that most send no message; counted are the calls that they "
+            "estimated: most end before they send a message; counted are the calls that they "
             "begin with."
         >>,
     Alive =

@@ -332,7 +332,7 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
                 ~"no_clocks",
                 "how long the threads of ~ts had a processor is not known (Linux says so, if a "
                 "file can be read there): file operations are left out of its processor time, and "
-                "what waits in another system call counts as processor time",
+                "time in other system calls counts as processor time",
                 [Role]
             }
          || #{clocks := unknown} <- [Result]
@@ -404,8 +404,8 @@ unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) 
                 {
                     ~"short_processes",
                     "~ts of the processor time of ~ts went to processes that ended before they "
-                    "could be asked for their stacks (~ts were started): no stack shows what they "
-                    "did; the functions' own times do, if they are measured",
+                    "could be asked for their stacks (~ts were started): no stack shows their "
+                    "work; the functions' own times do, if they are measured",
                     [{Ended, ~"ratio"}, Role, {Started, ~"count"}]
                 }
             ];

@@ -303,8 +303,8 @@ warnings(Changes, Differences) ->
             {
                 ~"single",
                 ByValue,
-                "what has no interval rests on one value in each recording: its verdict is by that "
-                "value alone"
+                "a value without an interval rests on one value in each recording: its "
+                "verdict is by that value alone"
             },
             {
                 ~"one_run",

@@ -32,15 +32,15 @@ all() ->
             "ends."
         >>},
         {queue_drains_s, 60, ~"s", <<
-            "A queue that takes longer than callers wait (5 s) does work that nobody wants "
+            "A queue that takes longer than callers wait (5 s) does work that no caller wants "
             "any more."
         >>},
         {queue_per_s, 10, ~"count/s",
             ~"At this rate it is long soon, and each message waits for all before it."},
         {growing_queue, 100, ~"count", ~"A shorter one may be a burst that ends by itself."},
         {queue_stuck, 1, ~"count", ~"Messages wait, and the process does nothing."},
-        {waiting_callers, 5, ~"count", ~"Callers hang, and with them whoever calls these."},
-        {stuck_callers, 2, ~"count", ~"Callers hang, and with them whoever calls these."},
+        {waiting_callers, 5, ~"count", ~"Callers hang, and their callers too."},
+        {stuck_callers, 2, ~"count", ~"Callers hang, and their callers too."},
         {cycle, 1, ~"count", ~"No process of a cycle can go on: it lasts until a call times out."},
         {suspended, 1, ~"count", ~"A suspended process handles no message."},
         {contended_lock, 5, ~"count", ~"Each waits for all others, on all nodes."},

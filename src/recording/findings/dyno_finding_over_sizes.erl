@@ -52,7 +52,7 @@ but is the first place to look.
 -define(REAL_BYTES, 10_000_000).
 -define(MOST_SIZES, 6).
 
--define(SEE_BELOW, ~"See what is saturated then, in the findings that follow.").
+-define(SEE_BELOW, ~"See which resource is saturated then, in the findings that follow.").
 -define(NOT_SEEN, <<
     "Nothing that was measured is at its limit: measure more functions (--pattern) and servers "
     "(--servers)."

@@ -55,7 +55,7 @@ cause(Run) ->
             };
         Parts ->
             {[": ", lists:join("; ", Parts)], ~"", <<
-                "Shorten what is waited for, or have it done by a process of its own: all messages "
+                "Shorten the wait, or have the work done by a process of its own: all messages "
                 "behind it wait as long."
             >>}
     end.

@@ -133,7 +133,7 @@ conclusion(Document) ->
                 iolist_to_binary([
                     case dyno_recording:runs(Document) ++ get(~"tables", Document, []) of
                         [] -> "before there was anything to keep";
-                        _ -> "what was measured until then is kept"
+                        _ -> "the measurement until then is kept"
                     end,
                     [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
                 ])};

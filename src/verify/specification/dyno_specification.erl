@@ -98,7 +98,7 @@ problem({not_of_this_event, Word, Allowed}) ->
     Words = lists:join(" and ", [["'", atom_to_list(A), "'"] || A <- Allowed]),
     io_lib:format("this event has no '~ts'; it may have ~ts", [Word, Words]);
 problem(matches_nothing) ->
-    "this matches where nothing happens, so it would always be broken; "
+    "this matches without any event, so it would always be broken; "
     "at least one event must stand outside of '*' and '?'";
 problem(eventually_repeats) ->
     "'eventually' stands in front of an event, or of a bracket that begins with one; "

@@ -157,7 +157,7 @@ shown(_Config) ->
                 ~"Findings WARNING with 2 workers throughput is 1000 /s, no more than with 1 1000 /s",
                 ~"WARNING at size 2 responses take 2.0 times as long as at 1: 2 ms (p50) 1 ms at 1, 2",
                 ~"Limit 1.5 times: Users wait",
-                ~"Do: See what is saturated then, in the findings that follow.",
+                ~"Do: See which resource is saturated then, in the findings that follow.",
                 ~"Limit 80 %: More load brings less",
                 ~"WARNING the message queue of db holds 40 messages at size 4 10 at 1, 20 at 2, 40",
                 ~"Limit 3: Each message waits for all before it. Do: Make its callbacks shorter"

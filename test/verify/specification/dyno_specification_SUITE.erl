@@ -580,7 +580,7 @@ mistakes(_) ->
             {"property a of m:f never send x y.", 1, 32,
                 "expected 'then', '|', '*', '+', '?', 'within' or a full stop, found 'y'"},
             {"property a of m:f never (send x)*.", 1, 26,
-                "this matches where nothing happens, so it would always be broken; "
+                "this matches without any event, so it would always be broken; "
                 "at least one event must stand outside of '*' and '?'"},
             {"property a of m:f satisfies [send a X.", 1, 37,
                 "expected 'when', 'within' or ']', found 'X'"},

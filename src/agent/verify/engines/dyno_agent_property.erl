@@ -414,7 +414,7 @@ broken(Program, Because, Broken, State) ->
     {report, no, explanation(Program, Because, All, Again), State}.
 
 past(#{name := Name}) ->
-    #{property => Name, step => ~"it depends on what came before", because => past}.
+    #{property => Name, step => ~"it depends on the events before", because => past}.
 
 verdict(true) -> yes;
 verdict(false) -> no.
