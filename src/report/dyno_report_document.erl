@@ -5,7 +5,7 @@
 -moduledoc "Reads fields of a recording for reports; absent and `null` are the same here.".
 
 %% Fields
--export([get/2, get/3, text/3, name/2, title/1, measured/2, factor/1]).
+-export([get/2, get/3, text/3, name/2, title/1, measured/2, imprecise/3, factor/1]).
 %% Verdicts
 -export([threshold/1, verdicts/1]).
 %% Runs
@@ -18,6 +18,8 @@
 -type object() :: #{binary() => json:decode_value()}.
 
 -type row() :: object().
+
+-define(ALL, 0.995).
 
 -type judged() :: {unicode:chardata(), pass | fail | error, unicode:chardata()}.
 
@@ -55,6 +57,12 @@ measured(Value, Unit) when is_number(Value) ->
     dyno_text:clean(dyno_unit:format(Value, Unit));
 measured(_, _Unit) ->
     ~"-".
+
+-doc "A share of this interval by its only telling end: `-` for none to all.".
+-spec imprecise(number(), number(), fun((number()) -> binary())) -> binary().
+imprecise(_Low, High, Show) when High < ?ALL -> <<"< ", (Show(High))/binary>>;
+imprecise(Low, _High, Show) when Low > 1 - ?ALL -> <<"> ", (Show(Low))/binary>>;
+imprecise(_Low, _High, _Show) -> ~"-".
 
 -doc "A factor with its significant digits; empty if unknown.".
 -spec factor(json:decode_value()) -> binary().

@@ -101,7 +101,9 @@ finish(Outcome, Document, #{suite := SuiteOptions, options := Options}) ->
 
 analysed(Thresholds, Document) ->
     Failing = [F || {_, F} <- dyno_finding_failing:findings(Thresholds, Document)],
-    Findings = Failing ++ dyno_finding_over_sizes:findings(Document),
+    Findings =
+        Failing ++ dyno_finding_over_sizes:findings(Document) ++
+            dyno_finding_growth:findings(Document),
     Sizes = length(dyno_sizes:runs(Document)),
     Analysed = dyno_recording:add_tables(
         Document,

@@ -68,7 +68,10 @@ function bodyCell(
         );
     }
     const title = raw(value, column.unit);
-    if (shown) return h('td', { class: 'number', title }, shown(value, row));
+    const words = shown?.(value, row);
+    // An imprecise share has no bar.
+    if (words !== undefined && !(column.name === 'share' && /^\d/.test(words)))
+        return h('td', { class: 'number', title }, words);
     return column.name === 'share' || column.unit === 'ratio'
         ? shareCell(column, value, title)
         : h('td', { class: 'number', title }, format(value, column.unit));

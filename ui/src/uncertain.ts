@@ -11,6 +11,9 @@ import { format } from './units';
 /** A value whose interval is wider than so much of it is shown as less than the interval's end. */
 const WIDE = 0.5;
 
+/** Larger shares may be all. */
+const ALL = 0.995;
+
 type Show = (value: number, row: Cell[]) => string;
 
 /** Without the columns of bounds, whose values are in the cells now. */
@@ -40,17 +43,22 @@ export function withBounds(table: Table): { table: Table; show: Record<string, S
                 return sign + told;
             }
             if (typeof from !== 'number' || typeof to !== 'number') return told;
-            if (to > 0 && (of.note || to - from > WIDE * value)) return `< ${format(to, unit)}`;
+            const wide = of.note || to - from > WIDE * value;
+            if (wide && unit === 'ratio') return share(from, to);
+            if (to > 0 && wide) return `< ${format(to, unit)}`;
             const off = Math.ceil((100 * (to - from)) / 2 / value);
             // Of a share in points.
             if (name === 'own') return `${told} ± ${(Math.ceil(500 * (to - from)) / 10).toFixed(1)}`;
             return name === 'own_time' && to > from ? `${told} ± ${off} %` : told;
         };
     };
-    // A share has a bar.
-    const told = kept.filter(
-        (c) => c.name === 'calls' || (bound(c.name, 'low') !== '' && c.name !== 'share'),
-    );
+    const told = kept.filter((c) => c.name === 'calls' || bound(c.name, 'low') !== '');
     const show = Object.fromEntries(told.map((c) => [c.name, cell(c.name, c.unit)]));
     return { table: shown, show };
+}
+
+/** A share of a wide interval by its only telling end. */
+function share(from: number, to: number): string {
+    if (to < ALL) return `< ${format(to, 'ratio')}`;
+    return from > 1 - ALL ? `> ${format(from, 'ratio')}` : '–';
 }

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const src = join(dirname(fileURLToPath(import.meta.url)), '..', 'src');
-const modules = ['flametree', 'state', 'labels', 'units', 'flow'];
+const modules = ['flametree', 'state', 'labels', 'units', 'flow', 'uncertain'];
 const { outputFiles } = await build({
     stdin: {
         contents: modules.map((name) => `export * as ${name} from './${name}';`).join('\n'),
@@ -22,7 +22,9 @@ const { outputFiles } = await build({
     format: 'esm',
 });
 const code = Buffer.from(outputFiles[0].contents).toString('base64');
-const { flametree, state, labels, units, flow } = await import(`data:text/javascript;base64,${code}`);
+const { flametree, state, labels, units, flow, uncertain } = await import(
+    `data:text/javascript;base64,${code}`
+);
 
 const profile = {
     frames: ['a', 'b', 'c', 'd'],
@@ -173,4 +175,23 @@ test('a line is the wider the more flows', () => {
     assert.equal(flow.lineWidth(10, 100), 4);
     assert.equal(flow.lineWidth(null, 100), 1.5);
     assert.equal(flow.lineWidth(0, 0), 1.5);
+});
+
+test('tells an imprecise share by the end that tells something', () => {
+    const column = (name, role, of = null) => ({ name, role, of, type: 'number', unit: 'ratio' });
+    const columns = [
+        { name: 'function', role: 'key', type: 'string', unit: null },
+        column('share', 'value'),
+        column('share_low', 'low', 'share'),
+        column('share_high', 'high', 'share'),
+    ];
+    const rows = [
+        ['f', 0.5, 0.46, 0.54],
+        ['g', 0.269, 0.001, 0.3],
+        ['h', 0.8, 0.34, 1],
+        ['i', 0.8, 0, 1],
+    ];
+    const { table, show } = uncertain.withBounds({ name: 'functions', columns, rows });
+    const shown = table.rows.map((row) => show.share(row[1], row));
+    assert.deepEqual(shown, ['50.0 %', '< 30.0 %', '> 34.0 %', '–']);
 });

@@ -108,11 +108,13 @@ add(time_from, _, _) -> both;
 add(_, A, B) -> A + B.
 
 heaviest_first(Functions) ->
-    TotalNs = lists:sum([maps:get(own_time_ns, F, 0) || F <- Functions]),
-    [
-        bounded(F#{total_ns => TotalNs})
-     || F <- lists:sort(fun(A, B) -> weight(A) >= weight(B) end, Functions)
-    ].
+    Bounded = [bounded(F) || F <- lists:sort(fun(A, B) -> weight(A) >= weight(B) end, Functions)],
+    Sums =
+        #{
+            Key => lists:sum([maps:get(Key, F, 0) || F <- Bounded])
+         || Key <- [own_time_ns, own_time_low_ns, own_time_high_ns]
+        },
+    [F#{sums => Sums} || F <- Bounded].
 
 weight(F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), maps:get(calls, F, 0)}.
 
@@ -238,8 +240,16 @@ per_call(Ns, #{bound := Bound} = F) ->
         {_, _} -> undefined
     end.
 
-share(Ns, #{own_time_ns := OwnNs, total_ns := TotalNs}) ->
-    case TotalNs - OwnNs + Ns of
+%% The others' times are off, too: the least share belongs to their most. Samples already tell
+%% shares.
+share(Ns, #{sums := Sums, bound := Bound} = F) ->
+    Opposite = #{own_time_low_ns => own_time_high_ns, own_time_high_ns => own_time_low_ns},
+    Key =
+        case F of
+            #{time_from := samples} -> own_time_ns;
+            #{} -> maps:get(Bound, Opposite, Bound)
+        end,
+    case map_get(Key, Sums) - map_get(Key, F) + Ns of
         0 -> 0.0;
         AllNs -> Ns / AllNs
     end.

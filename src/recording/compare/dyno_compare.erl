@@ -262,7 +262,7 @@ table(Changes) ->
     dyno_recording_table:make(
         #{
             name => ~"changes",
-            title => ~"Comparison",
+            title => title(lists:usort([Of || #{of_each := Of} <- Changes])),
             derived => true,
             columns => [
                 {~"item", ~"Of", string, key, item},
@@ -278,6 +278,10 @@ table(Changes) ->
         },
         Changes
     ).
+
+title([round]) -> ~"Comparison of the rounds' medians";
+title([run]) -> ~"Comparison of the runs' means";
+title(_Both) -> ~"Comparison of the rounds' medians and the runs' means".
 
 -doc "Reasons to doubt a comparison.".
 -spec warnings([change()], [difference()]) -> [{binary(), binary()}].

@@ -24,12 +24,12 @@ changes(Old, New) ->
 
 functions([Having, Lacking], Verdict) ->
     [
-        change(Metric, dyno_stats:median(Values), other_value(Is), Verdict)
+        change(Metric, other_value(Is), Verdict)
      || Place := #{functions := Of} <- maps:iterator(Having, ordered),
         #{Place := #{functions := Others, whole := Is}} <- [Lacking],
-        Name := #{unit := Unit, values := Values} = Metric <- maps:iterator(Of, ordered),
+        Name := #{unit := Unit} = Metric <- maps:iterator(Of, ordered),
         not is_map_key(Name, Others),
-        dyno_stats:median(Values) >= least(Unit)
+        value(Metric) >= least(Unit)
     ].
 
 least(~"ratio") -> ?LEAST_SHARE;
@@ -43,17 +43,21 @@ items(Having, Lacking, Verdict) ->
     There = #{Item => [] || #{item := Item} <- dyno_compare_metrics:metrics(Lacking, [])},
     First = lists:uniq(fun(#{item := Item}) -> Item end, dyno_compare_metrics:metrics(Having, [])),
     [
-        change(Metric, dyno_stats:median(Values), undefined, Verdict)
-     || #{item := Item, metric := Name, values := Values} = Metric <- First,
+        change(Metric, undefined, Verdict)
+     || #{item := Item, metric := Name} = Metric <- First,
         Name =/= ~"time per call",
         not is_map_key(Item, There)
     ].
 
-change(Metric, Value, Other, Verdict) ->
+%% Of the kind of the other rows.
+value(#{of_each := round, values := Values}) -> dyno_stats:median(Values);
+value(#{values := Values}) -> dyno_compare_repetitions:mean(Values).
+
+change(Metric, Other, Verdict) ->
     Values =
         case Verdict of
-            new -> {Other, Value};
-            gone -> {Value, Other}
+            new -> {Other, value(Metric)};
+            gone -> {value(Metric), Other}
         end,
     NoRatio = {undefined, undefined, undefined},
     (dyno_compare_metrics:change(Metric, Values, NoRatio, Verdict))#{kind := presence}.

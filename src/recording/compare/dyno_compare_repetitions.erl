@@ -15,7 +15,7 @@ memory of all sizes and nodes) hold together at 95 % (Bonferroni). Intervals of 
 alone. A side with one run has no interval and no verdict.
 """.
 
--export([changes/3, in_words/3, ratio/2]).
+-export([changes/3, in_words/3, ratio/2, mean/1]).
 
 -type metric() :: dyno_compare_metrics:metric().
 
@@ -52,7 +52,7 @@ family(#{metric := Metric}) ->
 
 change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {Level, How}) ->
     #{kind := Kind, better := Better} = Metric,
-    {Old, New} = {middle(Olds), middle(News)},
+    {Old, New} = {mean(Olds), mean(News)},
     Alone = {ratio(Old, New), undefined, undefined},
     {Ratio, Verdict} =
         case interval(How, Metric, NewMetric, Level) of
@@ -102,15 +102,16 @@ interval(_How, #{values := Olds}, #{values := News}, Level) ->
 runs(#{values := Values, errors := Errors}) -> lists:zip(Values, Errors);
 runs(#{values := Values}) -> [{Value, none} || Value <- Values].
 
-%% The median of values without a logarithm. No rounding leads out of the values: a recording holds
-%% no number beyond a limit.
-middle(Values) ->
+-doc "The geometric mean of runs; the arithmetic mean if one is 0.".
+-spec mean([number(), ...]) -> number().
+mean(Values) ->
     case lists:all(fun(V) -> V > 0 end, Values) of
         true ->
             Mean = math:exp(dyno_stats:mean([math:log(V) || V <- Values])),
+            %% No rounding leads out of the values: a recording holds no number beyond a limit.
             min(lists:max(Values), max(lists:min(Values), Mean));
         false ->
-            dyno_stats:median(Values)
+            dyno_stats:mean(Values)
     end.
 
 -doc "The ratio; undefined if the old value is 0.".

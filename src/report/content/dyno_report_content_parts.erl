@@ -200,11 +200,14 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
     Columns =
         [
             {~"function", name, fun({Function, _}) -> Function end},
-            {name(~"name", First), number, fun({_, Value}) -> measured(Value, Unit) end},
-            {~"share", number, fun({_, Value}) -> told(Value, Whole, Count) end},
+            {name(~"name", First), number, fun({_, Value}) ->
+                Of = fun(Share) -> measured(round(Share * Whole), Unit) end,
+                told(measured(Value, Unit), Of, bounds(Value, Whole, Count))
+            end},
+            {~"share", number, fun({_, Value}) -> share(Value, Whole, Count) end},
             {~"", optional, fun({_, Value}) -> off_by(Value, Whole, Count) end},
             {~"with callees", number, fun({Function, _}) ->
-                share(map_get(Function, All), Whole)
+                share(map_get(Function, All), Whole, Count)
             end}
         ] ++
             [
@@ -239,24 +242,27 @@ with_count(Title, Profile) ->
     Observed = dyno_recording_part:observed(Of(~"observations"), Of(~"seen"), Of(~"scheduler")),
     iolist_to_binary([Title, Observed]).
 
-%% The sampling error of a share, or its upper bound.
+%% The interval of a share of samples, and whether it is narrow.
 bounds(Value, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->
     Share = min(1.0, Value / Whole),
     {Low, High} = dyno_stats_interval:share(Share, Count),
-    {High - Low =< ?WIDE * Share, (High - Low) / 2, High};
+    {High - Low =< ?WIDE * Share, Low, High};
 bounds(_Value, _Whole, _Count) ->
     none.
 
-told(Value, Whole, Count) ->
-    case bounds(Value, Whole, Count) of
-        {false, _, High} -> <<"< ", (measured(High, ~"ratio"))/binary>>;
-        _ -> share(Value, Whole)
-    end.
+told(_Known, Show, {false, Low, High}) -> dyno_report_document:imprecise(Low, High, Show);
+told(Known, _Show, _Bounds) -> Known.
+
+share(_Value, Whole, _Count) when Whole =< 0 ->
+    ~"-";
+share(Value, Whole, Count) ->
+    Show = fun(Share) -> measured(Share, ~"ratio") end,
+    told(Show(Value / Whole), Show, bounds(Value, Whole, Count)).
 
 off_by(Value, Whole, Count) ->
     case bounds(Value, Whole, Count) of
-        {true, Off, _} ->
-            <<"+/- ", (float_to_binary(ceil(1000 * Off) / 10, [{decimals, 1}]))/binary>>;
+        {true, Low, High} ->
+            <<"+/- ", (float_to_binary(ceil(500 * (High - Low)) / 10, [{decimals, 1}]))/binary>>;
         _ ->
             ~""
     end.
@@ -266,6 +272,3 @@ bar(Value, Whole, Count) ->
         {false, _, _} -> ~"";
         _ -> {bar, Value / max(Whole, 1)}
     end.
-
-share(Part, Whole) when Whole > 0 -> measured(Part / Whole, ~"ratio");
-share(_Part, _Whole) -> ~"-".

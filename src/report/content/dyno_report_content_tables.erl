@@ -12,7 +12,7 @@ gives clearer columns and titles for some tables.
 
 -export([sections/3, named/3, rows/2]).
 
--import(dyno_report_document, [get/2, get/3, name/2, title/1]).
+-import(dyno_report_document, [get/2, get/3, measured/2, name/2, title/1]).
 
 -type object() :: dyno_report_document:object().
 -type section() :: dyno_report_section:section().
@@ -173,9 +173,10 @@ ranked(_View, _Table, Rows) ->
     Rows.
 
 is_wide(Name, Columns, #{off_by := Named}) when Named =/= none ->
+    Has = fun(Of) -> bounds(#{~"name" => Of}, Columns) =/= none end,
     Of =
         case Name of
-            ~"share" -> Named;
+            ~"share" -> hd([Name || Has(Name)] ++ [Named]);
             _ -> Name
         end,
     Bounds = bounds(#{~"name" => Of}, Columns),
@@ -306,8 +307,11 @@ shown(#{~"name" := Name} = Column, Bounds, IsWide) ->
         end
     end.
 
+most(#{~"unit" := ~"ratio"}, {From, To}, _Row) when is_number(From), is_number(To) ->
+    dyno_report_document:imprecise(From, To, fun(Share) -> measured(Share, ~"ratio") end);
 most(Column, {_, To}, Row) when is_number(To), To > 0 -> <<"< ", (number(To, Column, Row))/binary>>;
-most(Column, _Bounds, Row) -> cell(Column, Row).
+most(Column, _Bounds, Row) ->
+    cell(Column, Row).
 
 interval(_Column, none, _IsWide, _View) ->
     [];
@@ -398,7 +402,7 @@ number(Value, #{~"name" := ~"ratio"}, _Row) ->
 number(Value, #{~"name" := ~"exponent"}, _Row) ->
     float_to_binary(float(Value), [{decimals, 2}]);
 number(Value, Column, Row) ->
-    dyno_report_document:measured(Value, shown_unit(dyno_report_document:unit(Column, Row))).
+    measured(Value, shown_unit(dyno_report_document:unit(Column, Row))).
 
 %% The column's title says that the time is of a call.
 shown_unit(~"ns/call") -> ~"ns";

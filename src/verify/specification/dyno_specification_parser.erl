@@ -74,6 +74,9 @@
     "any"
 ]).
 
+%% After which processes.
+-define(AFTER_NAMES, [each, across, strict, follows, never, satisfies, always, at]).
+
 -spec parse(string()) -> [property(), ...].
 parse(Text) ->
     case erl_scan:string(dyno_specification_elixir:marked(Text), {1, 1}, [text]) of
@@ -127,11 +130,13 @@ listed(One, Tokens) ->
 
 selector([{atom, _, M}, {':', _}, {atom, _, F}, {'/', _}, {integer, _, A} | Rest]) ->
     {{function, M, F, A}, Rest};
-selector([{atom, _, M}, {':', _}, {atom, _, F} | Rest]) ->
+selector([{atom, _, M}, {':', _} | [{atom, _, _} | _] = Tokens]) ->
+    {F, Rest} = given("the function's name", Tokens),
     {{function, M, F, '_'}, Rest};
-selector([{atom, _, Word}, {atom, _, Name} | Rest]) when
+selector([{atom, _, Word} | [{atom, _, _} | _] = Tokens]) when
     Word =:= module; Word =:= registered; Word =:= application
 ->
+    {Name, Rest} = given("a name", Tokens),
     {{Word, Name}, Rest};
 selector([{atom, Anno, label} | Tokens]) ->
     {Pattern, Rest} = pattern(Tokens),
@@ -146,6 +151,18 @@ selector(Tokens) ->
         "TERM'",
         Tokens
     ).
+
+%% A word of the language is no name, unless one that may follow a name comes next.
+given(What, [{atom, _, Word} | [Next | _] = Rest] = Tokens) ->
+    IsNext =
+        case Next of
+            {atom, _, Of} -> lists:member(Of, ?AFTER_NAMES);
+            _ -> element(1, Next) =:= ','
+        end,
+    case lists:member(Word, ?AFTER_NAMES) andalso not IsNext of
+        true -> expected(What, Tokens);
+        false -> {Word, Rest}
+    end.
 
 keys([{atom, _, Word} | Tokens]) when Word =:= each; Word =:= across ->
     {Keys, Rest} = listed(fun variable/1, Tokens),

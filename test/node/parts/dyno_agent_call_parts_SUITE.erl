@@ -21,6 +21,7 @@ all() ->
         all_nodes_together,
         each_call_timed,
         mostly_instrument,
+        shares_hold_the_others,
         counts_only,
         warns_of_what_cannot_be_told,
         warns_of_a_budget,
@@ -163,6 +164,14 @@ mostly_instrument(_Config) ->
     ?assertMatch(#{~"own_time" := 1000, ~"note" := ~"below what can be told"}, Tiny),
     ?assertEqual({0, 5050}, bounds(~"own_time", Tiny)),
     ?assertEqual({0.0, 50.5}, bounds(~"time_per_call", Tiny)).
+
+%% Four functions are below what can be told: the fifth may have nearly all of the time, or none.
+shares_hold_the_others(_Config) ->
+    Below = [timed({m, tiny, N}, 100, {20_000, 18_000, 50}) || N <- [1, 2, 3, 4]],
+    Rows = rows([timed({m, told, 1}, 100, {1000, 300, 100}) | Below]),
+    [Told] = [Row || #{~"function" := ~"m:told/1"} = Row <- Rows],
+    ?assertEqual({600, 800}, bounds(~"own_time", Told)),
+    ?assertEqual({600 / (600 + 4 * 20_050), 1.0}, bounds(~"share", Told)).
 
 counts_only(_Config) ->
     ?assertEqual(

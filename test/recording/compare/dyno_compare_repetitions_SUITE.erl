@@ -257,10 +257,31 @@ new_and_gone(_Config) ->
     ?assertMatch([#{old := undefined}], Presence(Cut, New)),
     Counted = Functions([[~"m:f/1", 10, null], [~"m:h/0", 4, null]], 0),
     Fewer = Functions([[~"m:f/1", 9, null]], 0),
-    ?assertMatch([#{old := 4.0, new := 0, metric := ~"calls"}], Presence(Counted, Fewer)),
+    ?assertMatch([#{old := Four, new := 0, metric := ~"calls"}] when Four == 4, Presence(Counted, Fewer)),
     %% One that was not timed is not gone.
     Untimed = Functions([[~"m:f/1", 10, 1.0], [~"lists:sort/1", 9, null]], 0),
     ?assertEqual([], Presence(Untimed, New)),
+    %% As of all rows, the value is the mean of the runs, also if one lacks the function.
+    Shares = fun(Of) ->
+        document([
+            #{
+                ~"latency.p50" => 10.0 + N / 1000,
+                tables => [functions([[~"m:f/1", 10, 1.0] | Rows], 0)]
+            }
+         || {N, Rows} <- lists:enumerate(Of)
+        ])
+    end,
+    Often = Shares([[[~"m:g/0", 1, Share]] || Share <- [0.1, 0.2, 0.8]]),
+    Once = Shares([[[~"m:g/0", 1, 0.6]], [], []]),
+    Never = Shares([[], [], []]),
+    [#{old := Geometric, new := 0}] = Presence(Often, Never),
+    ?assert(abs(Geometric - 0.252) < 0.001, Geometric),
+    [#{new := Mean}] = Presence(Never, Once),
+    ?assert(abs(Mean - 0.2) < 0.001, Mean),
+    ?assertMatch(
+        #{title := ~"Comparison of the runs' means"},
+        dyno_compare:table(changes(Never, Once, []))
+    ),
     %% It is said whatever a gate decides, and decides none.
     ?assertMatch(#{result := pass}, gate("slower > 5%", changes(Old, New, []))),
     [

@@ -29,6 +29,7 @@ all() ->
         clocks,
         places,
         uncertain_functions,
+        shares_of_two_samples,
         cost_of_a_budget,
         words_where_codes_differ,
         sentences_of_many_codes,
@@ -307,10 +308,14 @@ uncertain_functions(_Config) ->
     ],
     Rows = [
         [~"m:f/1", 65_900, ~"exact", 1.84e9, 1.7e9, 1.99e9, 0.5, 0.46, 0.54],
-        [~"m:g/1", 24_100, ~"estimated", 1.0e9, 0.8e9, 1.3e9, 0.3, 0.2, 0.4],
+        [~"m:g/1", 24_100, ~"estimated", 1.0e9, 0.8e9, 1.3e9, 0.3, 0.25, 0.38],
         [~"m:h/1", null, ~"not counted", 0.5e9, 0.5e9, 0.5e9, 0.2, 0.2, 0.2],
         [~"m:i/1", 1, ~"exact", 3.0e6, 0, 11.0e6, 0.001, 0, 0.003],
-        [~"m:j/1", 1, ~"exact", 0, 0, 11.0e6, 0, 0, 0.003]
+        [~"m:j/1", 1, ~"exact", 0, 0, 11.0e6, 0, 0, 0.003],
+        %% The times of the others are not known.
+        [~"m:k/1", 1, ~"exact", 1.0e6, 1.0e6, 1.0e6, 0.269, 0.001, 0.3],
+        [~"m:l/1", 1, ~"exact", 1.0e6, 1.0e6, 1.0e6, 0.8, 0.34, 1.0],
+        [~"m:m/1", 1, ~"exact", 1.0e6, 1.0e6, 1.0e6, 0.8, 0.001, 1.0]
     ],
     ?assertEqual(
         [
@@ -318,11 +323,14 @@ uncertain_functions(_Config) ->
             ~"m:f/1          65.9 k   1.84 s   +/- 8 %     50 %",
             ~"m:g/1         ~24.1 k      1 s  +/- 25 %     30 %",
             ~"m:h/1     not counted   500 ms               20 %",
+            ~"m:k/1               1     1 ms             < 30 %",
+            ~"m:l/1               1     1 ms             > 34 %",
+            ~"m:m/1               1     1 ms                  -",
             ~"m:i/1               1  < 11 ms            < 0.3 %",
             ~"m:j/1               1  < 11 ms            < 0.3 %"
         ],
         [
-            re:replace(Line, "^  | *#*$", "", [global, {return, binary}])
+            re:replace(Line, "^  |(?<=0 %) +#*$", "", [global, {return, binary}])
          || Line <- section(
                 ~"Functions",
                 of_run(#{
@@ -330,6 +338,23 @@ uncertain_functions(_Config) ->
                 })
             )
         ]
+    ).
+
+%% Both show the same function: that may have all of the time, and a third of it.
+shares_of_two_samples(_Config) ->
+    Profile = #{
+        name => ~"profile",
+        values => [#{name => ~"time", unit => ~"ns"}],
+        observations => 2,
+        frames => [~"m:f/1"],
+        samples => [#{stack => [0], values => [1.0e9]}]
+    },
+    ?assertEqual(
+        [
+            ~"  function      time     share  with callees",
+            ~"  m:f/1     > 342 ms  > 34.2 %      > 34.2 %"
+        ],
+        section(~"profile", of_run(#{profiles => [Profile]}))
     ).
 
 value(Name, Title, Type, Unit) ->

@@ -516,13 +516,15 @@ needs(_) ->
         )
     ),
     {_, #{select := Select}} = compile(
-        "property it of m:f/1, m:g, module n, registered r, application a, label {x, \"y\", 1}"
-        " never send x."
+        "property it of m:f/1, m:g, m:at, module never, module n, registered r, application a, "
+        "label {x, \"y\", 1} never send x."
     ),
     ?assertEqual(
         [
             {function, m, f, 1},
             {function, m, g, '_'},
+            {function, m, at, '_'},
+            {module, never},
             {module, n},
             {registered, r},
             {application, a},
@@ -553,6 +555,12 @@ mistakes(_) ->
             {"property a of m never send x.", 1, 15,
                 "expected 'Module:Function/Arity', 'module NAME', 'registered NAME', "
                 "'application NAME' or 'label TERM', found 'm'"},
+            %% Cut short in front of a name.
+            {"property a of shop: never send x.", 1, 21,
+                "expected the function's name, found 'never'"},
+            {"property a of shop:\nfollows (send x)*.", 2, 1,
+                "expected the function's name, found 'follows'"},
+            {"property a of module never send x.", 1, 22, "expected a name, found 'never'"},
             {"property a of m:f\nsend x.", 2, 1,
                 "expected what holds: 'follows', 'never', 'satisfies', 'always', 'at most' or "
                 "'at least', found 'send'"},
