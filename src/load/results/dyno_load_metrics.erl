@@ -64,8 +64,18 @@ interval(~"load.search.rate", #{search := #{low_per_s := Low, high_per_s := High
     #{low => Low, high => High};
 interval(~"load.search.rate", #{search := #{low_per_s := Low}}) ->
     #{low => Low, high => null};
+interval(Name, {_Ns, #{successes := Ok, failures := Failed} = Of}) ->
+    %% What never ended may have failed.
+    case {dyno_load_recorder:endless(Of), lists:last(string:split(Name, ~"errors."))} of
+        {0, _} -> #{};
+        {Endless, ~"rate"} -> ends(Failed, Endless, Ok + Failed + Endless);
+        {Endless, ~"count"} -> ends(Failed, Endless, 1);
+        _ -> #{}
+    end;
 interval(_Name, _Measured) ->
     #{}.
+
+ends(Failed, Endless, All) -> #{low => Failed / All, high => (Failed + Endless) / All}.
 
 %% A search's metrics are those of the probes at the rate found.
 loaded_ns(#{search := _, parts := Parts}) ->
@@ -310,7 +320,8 @@ outcome(Objective, #{duration_ns := LengthNs, total := Total} = Part) ->
         id => ~"probe",
         size => 0,
         status => complete,
-        metrics => Metrics,
+        %% A probe does not wait for long operations: their end is no failure.
+        metrics => [maps:without([low, high], Metric) || Metric <- Metrics],
         histograms => histograms(Part)
     },
     Document = dyno_recording:document(#{runs => [Probe], tables => []}),

@@ -124,9 +124,9 @@ few_operations(#{parts := Parts, total := #{successes := Ok}}) ->
 
 unfinished(#{parts := Parts, under_way := N}) ->
     Text =
-        "~b operations had not ended when the run did; what takes longer than the others is not "
-        "known",
-    [{~"unfinished", text(Text, [N])} || Parts =/= [], N > 0].
+        "~b operation~ts did not end until dyno gave up, after the load: no time and no count of "
+        "errors includes what never ended",
+    [{~"unfinished", text(Text, [N, [$s || N > 1]])} || Parts =/= [], N > 0].
 
 %% Most reasons are alike: show the first.
 not_ended(#{not_ended := []}) ->

@@ -202,14 +202,22 @@ check(Name) ->
         error:badarg -> unknown
     end.
 
-severity(~"critical") -> critical;
-severity(~"warning") -> warning;
-severity(~"note") -> note;
-%% The severity of warnings without one: nothing was measured, or a node was lost; remains in a node
-%% are no doubt.
-severity(Lacks) when Lacks =:= not_called; Lacks =:= node_left; Lacks =:= node_lost -> warning;
-severity(modules_left) -> note;
-severity(_) -> doubt.
+severity(~"critical") ->
+    critical;
+severity(~"warning") ->
+    warning;
+severity(~"note") ->
+    note;
+%% The severity of warnings without one: nothing was measured, a node was lost, or operations hang;
+%% remains in a node are no doubt.
+severity(Lacks) when
+    Lacks =:= not_called; Lacks =:= node_left; Lacks =:= node_lost; Lacks =:= unfinished
+->
+    warning;
+severity(modules_left) ->
+    note;
+severity(_) ->
+    doubt.
 
 %% Sentences of older tables, in order.
 of_before(Of) ->

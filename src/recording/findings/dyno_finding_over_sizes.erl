@@ -191,13 +191,30 @@ far({Label, Sizes}) ->
         {Cause, Evidence, Advice} <- [dyno_finding_tail:cause(Run)]
     ].
 
-%% Relative to the offered load; for a closed load, to the workers.
+%% Relative to the offered load; for a closed load, to the workers. Throughput counts no failures.
 throughput({_, Sizes} = Test) ->
     Throughputs = of_metric(~"throughput", Sizes),
-    case of_metric(~"load.offered", Sizes) of
-        [_ | _] = Offered -> offered(Throughputs, maps:from_list(Offered), Test);
-        [] -> in_proportion(Throughputs, maps:from_list(of_metric(~"workers.max", Sizes)), Test)
-    end.
+    Failed = maps:from_list(of_metric(~"errors.rate", Sizes)),
+    Found =
+        case of_metric(~"load.offered", Sizes) of
+            [_ | _] = Offered -> offered(Throughputs, maps:from_list(Offered), Test);
+            [] -> in_proportion(Throughputs, maps:from_list(of_metric(~"workers.max", Sizes)), Test)
+        end,
+    [{From, failed(Finding, maps:get(size(From, Sizes), Failed, 0))} || {From, Finding} <- Found].
+
+size(always, [{Size, _} | _]) -> Size;
+size(Size, _Sizes) -> Size.
+
+%% Nothing may be saturated if the operations that failed are as many as are missing.
+failed(#{text := Text, beyond := Beyond} = Finding, Share) when
+    Share > 0, Beyond * (1 - Share) < 1
+->
+    Finding#{
+        text := text("~ts: ~ts of the operations failed", [Text, dyno_unit:format(Share, ~"ratio")]),
+        advice := ~"See the table of errors: throughput counts operations that succeeded."
+    };
+failed(Finding, _Share) ->
+    Finding.
 
 offered(Throughputs, Offered, {Label, _} = Test) ->
     saturated(

@@ -207,8 +207,14 @@ metric(Name, undefined, Run) ->
             is_number(Value), is_number(Low)
         ->
             {ok, Value, Unit, {Low, unknown}};
-        {ok, #{~"value" := Value, ~"unit" := Unit}} ->
-            number(Value, Unit, why_none(Name, Run));
+        {ok, #{~"value" := Value, ~"unit" := Unit} = Metric} ->
+            case {string:find(Name, ~"errors."), Metric} of
+                %% Operations that never ended may have failed: only the ends are known.
+                {<<_/binary>>, #{~"low" := Low, ~"high" := High}} ->
+                    {ok, unknown, Unit, {Low, High}};
+                _ ->
+                    number(Value, Unit, why_none(Name, Run))
+            end;
         error ->
             none
     end;

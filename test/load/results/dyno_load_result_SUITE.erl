@@ -26,6 +26,7 @@ groups() ->
             intervals_sum_up,
             failing_operations,
             a_closed_load,
+            operations_that_never_end,
             an_open_load,
             kinds_and_phases,
             what_never_ended_is_slow_in_tables,
@@ -189,6 +190,34 @@ a_closed_load(_Config) ->
     ?assertEqual([~"latency"], names(histograms, Result)),
     ?assertEqual([~"errors"], names(tables, Result)),
     ?assertMatch([#{~"reason" := ~"refused", ~"count" := 1}], table(~"errors", Result)).
+
+%% Whether what never ended failed is not known: 0 to 5 of 100.
+operations_that_never_end(_Config) ->
+    Snapshot = snapshot(closed, lists:duplicate(95, 10), #{endless => 5}),
+    Result = result(round_of(closed(), 2000), [pool([#{undefined => Snapshot}])]),
+    #{metrics := Metrics} = recorded(Result),
+    Ends =
+        #{
+            Name => {Low, High}
+         || #{name := Name, low := Low, high := High} <- Metrics
+        },
+    ?assertEqual(#{~"errors.rate" => {0.0, 0.05}, ~"errors.count" => {0.0, 5.0}}, Ends),
+    Document = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), #{
+        id => ~"1", size => 1, status => complete, metrics => Metrics
+    }),
+    [
+        begin
+            {ok, Threshold} = dyno_threshold:parse(Written),
+            [#{~"result" := Decided}] = dyno_threshold:evaluate(Threshold, Document),
+            ?assertEqual({Written, Expected}, {Written, Decided})
+        end
+     || {Written, Expected} <- [
+            {"errors.rate < 1 %", ~"unknown"},
+            {"errors.rate == 0 %", ~"unknown"},
+            {"errors.rate < 6 %", ~"pass"},
+            {"errors.count > 6", ~"fail"}
+        ]
+    ].
 
 %% More than 1 in 100 makes what was measured less believable; each reason says where it came from.
 failing_operations(_Config) ->

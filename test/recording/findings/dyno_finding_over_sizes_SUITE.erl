@@ -17,6 +17,7 @@ all() ->
         schedulers,
         a_function,
         open_load,
+        a_failing_load,
         the_load_does_not_grow,
         medians,
         sentences,
@@ -113,6 +114,27 @@ open_load(_Config) ->
             #{offered => 1000 * Size, throughput => min(1000 * Size, 7000)}
         end)
     ).
+
+%% Operations that failed are missing from the throughput: that is not saturation.
+a_failing_load(_Config) ->
+    Said = fun(Ok) ->
+        [{Text, Advice}] = [
+            {Text, Advice}
+         || #{check := throughput, text := Text, advice := Advice} <- dyno_finding_over_sizes:findings(
+                document([
+                    run(S, 1, #{offered => 100 * S, throughput => Ok * 100 * S, failed => 0.3})
+                 || S <- [1, 2]
+                ])
+            )
+        ],
+        {Text, Advice}
+    end,
+    {Text, Advice} = Said(0.7),
+    ?assertMatch({_, _}, binary:match(Text, ~"were offered: 30 % of the operations failed")),
+    ?assertMatch({0, _}, binary:match(Advice, ~"See the table of errors")),
+    {Slow, Other} = Said(0.4),
+    ?assertEqual(nomatch, binary:match(Slow, ~"failed")),
+    ?assertEqual(nomatch, binary:match(Other, ~"errors")).
 
 %% A size that counts keys says nothing of how much throughput there should be.
 the_load_does_not_grow(_Config) ->
