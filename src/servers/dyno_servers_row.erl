@@ -66,7 +66,7 @@ row(Sum, DurationNs) ->
         waited_p99 => dyno_agent_server_parts:waited(0.99, Sum),
         delay_method => delay_method(Sum),
         running => running(map_get(running, Sum)),
-        exceptions => lists:sum([N || #{exceptions := N} <- Callbacks]),
+        exceptions => exceptions(Labels, lists:sum([N || #{exceptions := N} <- Callbacks])),
         reasons => joined(map_get(reasons, Sum)),
         arrival_rate => arrivals(map_get(rate, Numbers), map_get(grown, Sum), DurationNs),
         measured => joined(lists:sort([atom_to_binary(M) || M <- Measured]))
@@ -116,6 +116,10 @@ counted_ns(#{counted_ns := CountedNs, process_ns := ProcessNs}, DurationNs) when
 counted_ns(_Sum, DurationNs) ->
     DurationNs.
 
+%% An event manager removes a handler that fails, and goes on.
+exceptions(#{behaviour := ~"gen_event"}, 0) -> undefined;
+exceptions(_Labels, Count) -> Count.
+
 %% Not measured: unknown, not 0.
 known([none], Numbers) -> Numbers#{count := undefined, rate := undefined};
 known(_Measured, Numbers) -> Numbers.
@@ -125,11 +129,13 @@ known(_Measured, Numbers) -> Numbers.
 callbacks(#{labels := Labels} = Sum, DurationNs) ->
     [
         (maps:merge(Same, callback(Callback, counted_ns(Sum, DurationNs))))#{
-            callback => Name, wall_ns => wall(Callback)
+            callback => Name,
+            wall_ns => wall(Callback),
+            exceptions => exceptions(Labels, map_get(exceptions, Callback))
         }
      || #{name := Name, count := Count} = Callback <- dyno_servers_window:known_cpu(Sum),
         Count > 0,
-        Same <- [maps:merge(Labels, maps:with([exceptions, stops, cpu_ns, words], Callback))]
+        Same <- [maps:merge(Labels, maps:with([stops, cpu_ns, words], Callback))]
     ].
 
 -doc "A row for each kind of message of a sum.".

@@ -73,11 +73,16 @@ lines(#{event := Event} = End, #{open := Open} = Text) when
         {Call, Left} -> {call(Call, ended(End), Text), Text#{open := Left}};
         error -> {[[head(End, Text), returned(End)]], Text}
     end;
-lines(#{event := stopped, node := Node}, #{open := Open} = Text) ->
+lines(#{event := stopped, node := Node} = Stopped, #{open := Open} = Text) ->
     {Before, Shown} = flush(Text),
+    End =
+        case Stopped of
+            #{dropped := Dropped} when Dropped > 0 -> "  (its return was not seen)";
+            #{} -> "  (has not returned)"
+        end,
     Of = [Call || {N, _} := Call <- maps:iterator(Open, ordered), N =:= Node],
     {
-        Before ++ lists:append([call(Call, "  (has not returned)", Text) || Call <- Of]),
+        Before ++ lists:append([call(Call, End, Text) || Call <- Of]),
         Shown#{open := maps:filter(fun({N, _}, _) -> N =/= Node end, Open)}
     };
 lines(Item, Text) ->

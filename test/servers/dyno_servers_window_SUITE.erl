@@ -18,6 +18,7 @@ groups() ->
     [
         {all, [parallel], [
             numbers_of_a_server,
+            a_manager_hides_exceptions,
             percentiles_of_a_sum_are_those_of_all,
             waiting_that_is_not_known_is_not_said,
             sums_by_what_servers_have_in_common,
@@ -678,6 +679,20 @@ a_total_is_bounded(_Config) ->
     ?assert(length(Points) =< 600 andalso length(Points) >= 300, length(Points)),
     ?assert(element(1, lists:last(Points)) > 1990 * ?SECOND),
     ok.
+
+%% It removes a handler that fails: that none was seen does not mean that there was none.
+a_manager_hides_exceptions(_Config) ->
+    Of = fun(Behaviour) ->
+        Server = (server(~"events", events, [callback(~"(message)", [1000])]))#{
+            behaviour := Behaviour
+        },
+        [Sum] = dyno_servers_window:sums(process, dyno_servers_window:new([window([Server])])),
+        #{exceptions := All} = dyno_servers_row:row(Sum, ?SECOND),
+        [#{exceptions := Each}] = dyno_servers_row:callbacks(Sum, ?SECOND),
+        {All, Each}
+    end,
+    ?assertEqual({0, 0}, Of(gen_server)),
+    ?assertEqual({undefined, undefined}, Of(gen_event)).
 
 %% Of an event manager both messages and what each handler does of them.
 no_more_are_missed_than_there_were(_Config) ->

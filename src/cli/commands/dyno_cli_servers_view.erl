@@ -186,8 +186,10 @@ columns(Group) ->
         Number(~"max", max, ~"ns", optional),
         Number(~"cpu", cpu, ~"ratio", optional),
         {~"failed", right, optional, fun
-            (#{exceptions := N, crashes := M}) when N + M > 0 ->
-                {bad, number(max(N, M), ~"count")};
+            (#{exceptions := N, crashes := M}) when is_integer(N), N > M ->
+                {bad, number(N, ~"count")};
+            (#{crashes := M}) when M > 0 ->
+                {bad, number(M, ~"count")};
             (_) ->
                 ~""
         end},

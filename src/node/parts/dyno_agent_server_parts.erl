@@ -208,7 +208,7 @@ callbacks(#{servers := Servers} = Window) ->
             in_part => InPart,
             untimed => InPart orelse lists:any(fun is_untimed/1, Calls),
             count => sum(count, Calls),
-            exceptions => sum(exceptions, Calls),
+            exceptions => exceptions(Of, sum(exceptions, Calls)),
             sum_ns => lists:sum([time(Call) || Call <- Calls]),
             p50 => quantile(0.5, Buckets),
             p99 => quantile(0.99, Buckets),
@@ -220,6 +220,10 @@ callbacks(#{servers := Servers} = Window) ->
         Buckets <- [merged([Wall || #{wall := Wall} <- Calls])]
     ],
     lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows).
+
+%% An event manager removes a handler that fails, and goes on.
+exceptions([#{behaviour := gen_event} | _], 0) -> undefined;
+exceptions(_Servers, Count) -> Count.
 
 %% A call takes at least its processor time.
 is_untimed(#{wall := Wall, missed := Missed}) -> Wall =:= none orelse Missed > 0.

@@ -210,7 +210,9 @@ failed(#{text := Text, beyond := Beyond} = Finding, Share) when
     Share > 0, Beyond * (1 - Share) < 1
 ->
     Finding#{
-        text := text("~ts: ~ts of the operations failed", [Text, dyno_unit:format(Share, ~"ratio")]),
+        text := text("~ts: ~ts of the operations failed", [
+            Text, dyno_unit:format(Share, ~"ratio")
+        ]),
         advice := ~"See the table of errors: throughput counts operations that succeeded."
     };
 failed(Finding, _Share) ->

@@ -219,7 +219,13 @@ open(all, #{open := Open}) ->
 -doc false.
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
 stopped(#{reason := Reason, dropped := Dropped}, #{count := Count, sampled := Sampled} = State) ->
-    #{sender := Sender} = tell(sums(all, State), State),
+    Ended =
+        case Dropped of
+            0 -> State;
+            %% Returns may be among them.
+            _ -> State#{open := dyno_agent_event_calls:new()}
+        end,
+    #{sender := Sender} = tell(sums(all, Ended), State),
     Event = #{
         event => stopped,
         reason => Reason,
