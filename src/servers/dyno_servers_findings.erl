@@ -18,6 +18,8 @@
 -define(GROWS_BY, 10).
 %% The least windows.
 -define(GROWS_OVER, 2).
+%% A smaller bound tells enough.
+-define(LOOSE_NS, 5_000_000).
 -define(MOST, 5).
 
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
@@ -47,7 +49,7 @@ of_node(OfNode, Servers, Rows, DurationNs) ->
      || #{crashes := N} = Sum <- dyno_servers_window:group(name, Servers), N > 0
     ],
     Crashed = [crashed(Row) || Row <- dyno_servers_row:ranked(crashes, ByName)],
-    first(Warnings ++ Notes) ++ first(Crashed) ++ others(OfNode, Servers) ++
+    first(Warnings ++ Notes) ++ first(Crashed) ++ others(OfNode, Servers) ++ loose(Rows) ++
         [
             dyno_finding:new(level, none, #{
                 severity => note,
@@ -61,6 +63,24 @@ first(Findings) ->
     {First, [#{severity := Severity} | _] = Rest} = lists:split(?MOST, Findings),
     Text = text("~b more servers have a finding; the table of servers has all", [length(Rest)]),
     First ++ [dyno_finding:new(more, none, #{severity => Severity, text => Text})].
+
+%% Of few messages, the looks at a queue do not tell when they came.
+loose(Rows) ->
+    Names = [
+        Name
+     || #{name := Name, waited_p99 := {undefined, _, Ns}} <- Rows, is_integer(Ns), Ns > ?LOOSE_NS
+    ],
+    [
+        dyno_finding:new(waits, none, #{
+            severity => note,
+            text => text(
+                "how long messages to ~ts~ts waited has only an upper bound (<): they came between "
+                "two looks at the queue, and may have come at any time between",
+                [hd(Names), [[" and ", number(N), " more"] || N <- [length(Names) - 1], N > 0]]
+            )
+        })
+     || Names =/= []
+    ].
 
 -doc "The finding that a server is saturated, or its rate at saturation, if of interest.".
 -spec of_row(dyno_servers_row:row()) -> [dyno_finding:t()].

@@ -345,6 +345,10 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
             {WallNs + running_ns(Process, Measured), HookNs};
         {call_time, true} when State =/= alive ->
             {sum_of(2, Times, 0), LifeNs};
+        {_, _} when map_get(hook, Process) =:= busy ->
+            %% A server that was idle once since then would have answered sys.
+            NeverIdleNs = min(LifeNs, asked_ns(Process, Measured)),
+            {NeverIdleNs, NeverIdleNs};
         {_, _} ->
             {undefined, 0}
     end.

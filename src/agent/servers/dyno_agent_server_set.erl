@@ -467,8 +467,12 @@ sample_queues(Which, #{measured := All} = Set) ->
 sample_queue(Which, Pid, #{hook := Hook} = One) ->
     case is_ended(One) orelse {Which, Hook} =:= {unhooked, hooked} of
         true -> One;
-        false -> dyno_agent_server_process:queue(number(Pid, message_queue_len), One)
+        false -> dyno_agent_server_process:queue(queue(number(Pid, message_queue_len), Hook), One)
     end.
+
+%% The request to sys is not the server's.
+queue(Length, Hook) when Hook =:= asked; Hook =:= busy -> max(0, Length - 1);
+queue(Length, _Hook) -> Length.
 
 %% Beginnings and ends
 

@@ -198,12 +198,18 @@ columns(Group) ->
         Number(~"words", words_mean, ~"words", optional)
     ].
 
-number(undefined, _Unit) -> ~"-";
+number(undefined, _Unit) ->
+    ~"-";
 number({Ns, _, undefined}, Unit) when is_number(Ns) -> <<"> ", (number(Ns, Unit))/binary>>;
 number({undefined, _, High}, Unit) when is_number(High) -> <<"< ", (number(High, Unit))/binary>>;
-number({Ns, _, _}, Unit) -> number(Ns, Unit);
-number(Value, ~"ratio") -> dyno_unit:format(round(Value * 1000) / 1000, ~"ratio");
-number(Value, Unit) -> dyno_unit:format(Value, Unit).
+number({undefined, Low, _}, Unit) when is_number(Low), Low > 0 ->
+    <<"> ", (number(Low, Unit))/binary>>;
+number({Ns, _, _}, Unit) ->
+    number(Ns, Unit);
+number(Value, ~"ratio") ->
+    dyno_unit:format(round(Value * 1000) / 1000, ~"ratio");
+number(Value, Unit) ->
+    dyno_unit:format(Value, Unit).
 
 -doc "A line for each of the busiest servers of a window: name and then values, for programs.".
 -spec lines(dyno_servers_window:window(), view()) -> [binary()].

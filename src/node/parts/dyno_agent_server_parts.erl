@@ -123,6 +123,8 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
 in_callbacks(#{wall_ns := Ns}) when is_integer(Ns) -> [Ns];
 %% Single callbacks of an event manager are not timed.
 in_callbacks(#{busy_ns := Ns, module := gen_event}) when is_integer(Ns) -> [Ns];
+%% It was never idle: it has not answered sys.
+in_callbacks(#{busy_ns := Ns, asked_ns := Asked}) when is_integer(Ns), is_integer(Asked) -> [Ns];
 in_callbacks(_Unknown) -> [].
 
 %% A call in a dirty scheduler may wait for the system.

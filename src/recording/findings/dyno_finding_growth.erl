@@ -18,9 +18,6 @@ the growth of the earlier half. Fewer than four looks tell nothing.
 
 -define(LEAST_LOOKS, 4).
 -define(GOES_ON, 0.6).
-%% Less may be dyno's own.
--define(REAL_BYTES, 10_000_000).
--define(REAL_COUNT, 50).
 
 -doc "The findings of a test; none if its load is not constant.".
 -spec findings(dyno_recording:document()) -> [dyno_finding:t()].
@@ -46,7 +43,7 @@ findings(_Document) ->
 -spec growth(binary(), binary(), dyno_recording:run()) -> [growth()].
 growth(Name, Node, Run) ->
     [
-        {1000 * (Last - First) / (To - From), First, Last, Count}
+        {PerS, First, Last, Count}
      || #{~"node" := Of, ~"times_ms" := Times, ~"values" := Values} <-
             dyno_recording:series(Run, Name),
         Of =:= Node,
@@ -60,40 +57,53 @@ growth(Name, Node, Run) ->
         lists:all(fun({{_, A}, {_, B}}) -> B > A end, lists:zip(lists:droplast(Points), Later)),
         {_, Middle} <- [lists:nth((Count + 1) div 2, Points)],
         Last - Middle >= ?GOES_ON * (Middle - First),
-        is_much(Name, Last - First, 1000 * (Last - First) / (To - From))
+        PerS <- [1000 * (Last - First) / (To - From)],
+        {_, Limit, _, _, Least, _} <- [about(Name)],
+        Last - First >= Least,
+        PerS >= dyno_finding_limits:value(Limit)
     ].
 
-is_much(~"vm.processes", More, PerS) ->
-    More >= ?REAL_COUNT andalso PerS >= dyno_finding_limits:value(processes_per_s);
-is_much(_Memory, More, PerS) ->
-    More >= ?REAL_BYTES andalso PerS >= dyno_finding_limits:value(memory_per_s).
+about(~"vm.processes") ->
+    {processes_grow, processes_per_s, warning, ~"count", 50, "the processes of ~ts grow"};
+%% Less may be dyno's own.
+about(_Memory) ->
+    {memory_grows, memory_per_s, note, ~"B", 10_000_000, "the memory of ~ts grows"}.
 
-finding(~"vm.processes", Node, Growth, {_, Run} = Place) ->
-    finding(
-        {processes_grow, processes_per_s, ~"count"}, "the processes of ~ts grow", Node, Growth, #{
-            severity => warning,
-            named => largest(~"processes", {~"group", ~"alive"}, ", the most of ", Run),
-            place => Place
-        }
-    );
-finding(_Memory, Node, Growth, {_, Run} = Place) ->
+finding(Name, Node, {PerS, First, Last, Looks}, {Label, #{~"id" := Id} = Run}) ->
+    {Check, Limit, Severity, Unit, _, Words} = about(Name),
+    Show = fun(Value) -> dyno_unit:format(round(Value), Unit) end,
+    dyno_finding:new(Check, Limit, #{
+        subject => Node,
+        severity => Severity,
+        value => PerS,
+        text => text(Words ++ " by ~ts a second at a constant load (~ts)~ts", [
+            Node, Show(PerS), dyno_recording_run:place(Label, Id), most(Name, Node, Run)
+        ]),
+        evidence => text("From ~ts to ~ts, more at each of ~b looks.", [
+            Show(First), Show(Last), Looks
+        ]),
+        advice => <<
+            "Test longer (--for): a cache that fills ends growing. If it goes on, dyno doctor NODE "
+            "during the load names who grows."
+        >>
+    }).
+
+most(~"vm.processes", _Node, Run) ->
+    largest(~"processes", {~"group", ~"alive"}, ", the most of ", Run);
+most(_Memory, Node, Run) ->
     Kinds = [
         {PerS, Kind}
      || Kind <- [~"processes", ~"binary", ~"ets", ~"code", ~"atom"],
         {PerS, _, _, _} <- growth(<<"vm.memory.", Kind/binary>>, Node, Run)
     ],
-    Named =
-        case lists:reverse(lists:sort(Kinds)) of
-            [{_, ~"ets"} | _] ->
-                largest(~"ets", {~"table", ~"memory_growth"}, ", the most in ETS table ", Run);
-            [{_, Kind} | _] ->
-                [", the most in ", Kind];
-            [] ->
-                ""
-        end,
-    finding({memory_grows, memory_per_s, ~"B"}, "the memory of ~ts grows", Node, Growth, #{
-        severity => note, named => Named, place => Place
-    }).
+    case lists:reverse(lists:sort(Kinds)) of
+        [{_, ~"ets"} | _] ->
+            largest(~"ets", {~"table", ~"memory_growth"}, ", the most in ETS table ", Run);
+        [{_, Kind} | _] ->
+            [", the most in ", Kind];
+        [] ->
+            ""
+    end.
 
 largest(Table, {Key, Column}, Words, Run) ->
     Rows = [
@@ -104,22 +114,3 @@ largest(Table, {Key, Column}, Words, Run) ->
         [{Value, Name} | _] when Value > 0 -> [Words, Name];
         _ -> ""
     end.
-
-finding({Check, Limit, Unit}, Words, Node, {PerS, First, Last, Looks}, Of) ->
-    #{severity := Severity, named := Named, place := {Label, #{~"id" := Id}}} = Of,
-    Show = fun(Value) -> dyno_unit:format(round(Value), Unit) end,
-    dyno_finding:new(Check, Limit, #{
-        subject => Node,
-        severity => Severity,
-        value => PerS,
-        text => text(Words ++ " by ~ts a second at a constant load (~ts)~ts", [
-            Node, Show(PerS), dyno_recording_run:place(Label, Id), Named
-        ]),
-        evidence => text("From ~ts to ~ts, more at each of ~b looks.", [
-            Show(First), Show(Last), Looks
-        ]),
-        advice => <<
-            "Test longer (--for): a cache that fills ends growing. If it goes on, dyno doctor NODE "
-            "during the load names who grows."
-        >>
-    }).

@@ -1195,6 +1195,11 @@ a_busy_server_is_hooked_later(_Config) ->
                 dyno_agent_servers:read(Servers),
             {By, Why} =:= {call_time, ~"it has not answered sys for two seconds"}
         end),
+        %% It was never idle since it was asked, and the request is not in its queue.
+        #{servers := [#{busy_ns := BusyNs, busy_of_ns := BusyOfNs, queue_now := Queue}]} =
+            dyno_agent_servers:read(Servers),
+        ?assertEqual({BusyOfNs, 0}, {BusyNs, Queue}),
+        ?assert(BusyNs > 0),
         Pid ! go,
         ok = hooked(Servers, Pid),
         ok = gen_server:call(Pid, {sleep, 10}),
