@@ -29,6 +29,7 @@ each process. Pure, except `printer/2`.
 -define(BAR, 40).
 -define(MARGIN, "                   ").
 -define(MOST_VALUES, 10).
+-define(MOST_OF, 0.5).
 
 -doc """
 Prints each item with this function. The calling process keeps items to join with later ones.
@@ -248,11 +249,17 @@ ending(#{event := stopped, reason := #{limit := Limit} = Reason} = Stopped) ->
     Dropped = maps:get(dropped, Stopped, 0) + maps:get(not_shown, Stopped, 0),
     [
         ["at least " || #{sampled := true, count := N} <- [Stopped], N > 0, Limit =:= for_ms],
-        why(Reason, maps:get(count, Stopped, 0)),
+        why(seen(Reason, Stopped), maps:get(count, Stopped, 0)),
         observed(Reason, Stopped),
         [io_lib:format("; ~b more events were dropped", [Dropped]) || Dropped > 0],
         [["; ", Text] || Text <- dyno_target_visit:texts(maps:get(visit, Stopped, #{}))]
     ].
+
+%% The node's time may have begun long before it could be told.
+seen(#{limit := for_ms, value := Ms} = Reason, #{observed_ms := Seen}) when Seen < ?MOST_OF * Ms ->
+    Reason#{value := Seen};
+seen(Reason, _Stopped) ->
+    Reason.
 
 %% If it ended early, the observed part.
 observed(#{limit := Limit}, #{observed_ms := ObservedMs, asked_ms := AskedMs} = Stopped) when

@@ -33,7 +33,12 @@ all() ->
 groups() ->
     [
         {in_nodes, [parallel], [
-            called_too_often, not_returned, not_seen, many_values, returns_beyond_the_count
+            called_too_often,
+            not_returned,
+            not_seen,
+            many_values,
+            returns_beyond_the_count,
+            the_time_was_over_at_once
         ]}
     ].
 
@@ -43,6 +48,23 @@ init_per_suite(Config) ->
 
 end_per_suite(_Config) ->
     ok.
+
+%% On a node that is too busy to be asked in that time, nothing is known of the rest.
+the_time_was_over_at_once(_Config) ->
+    Text = fun(ObservedMs) ->
+        unicode:characters_to_binary(
+            dyno_trace_text:ending(#{
+                event => stopped,
+                node => ~"shop@here",
+                reason => #{limit => for_ms, value => 2000},
+                count => 0,
+                observed_ms => ObservedMs,
+                asked_ms => 2000
+            })
+        )
+    end,
+    ?assertEqual(~"nothing matched in 2 s (--for)", Text(1990)),
+    ?assertEqual(~"nothing matched in 5 ms (--for)", Text(5)).
 
 called_too_often(_Config) ->
     Text = traced("traced:hot/1", #{what => latency, for_ms => 1500}, fun(Node) ->
