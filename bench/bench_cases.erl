@@ -298,12 +298,21 @@ server() ->
             server()
     end.
 
-handled(1) -> phase(first, fun() -> ?MODULE:first(10_000) end);
-handled(2) -> phase(second, fun() -> ?MODULE:second(20_000) end);
-handled(3) -> phase(third, fun() -> ?MODULE:third(30) end).
+%% In parts that end within a time slice: while a process waits for its next turn, behind others, its
+%% clock goes on and others use the processor.
+handled(1) -> parts(4, fun() -> phase(first, fun() -> ?MODULE:first(2500) end) end);
+handled(2) -> parts(8, fun() -> phase(second, fun() -> ?MODULE:second(2500) end) end);
+handled(3) -> parts(1, fun() -> phase(third, fun() -> ?MODULE:third(30) end) end).
+
+parts(0, _Part) ->
+    done;
+parts(Left, Part) ->
+    true = erlang:yield(),
+    _ = Part(),
+    parts(Left - 1, Part).
 
 calls(Server) ->
-    phase(client, fun() -> ?MODULE:client(2000) end),
+    done = parts(1, fun() -> phase(client, fun() -> ?MODULE:client(2000) end) end),
     Ref = make_ref(),
     Server ! {self(), Ref, rand:uniform(3)},
     receive

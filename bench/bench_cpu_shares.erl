@@ -116,7 +116,10 @@ goal(sample) -> 1.5.
 
 attached(Node, Kind) ->
     {ok, Instruments} = dyno_profile_kind:instruments(#{kind => Kind}),
-    {ok, [#{instruments := Started}] = Targets} = dyno_targets:attach([Node], Instruments),
+    %% As `dyno profile` does, of all processes.
+    {ok, [#{instruments := Started}] = Targets} = dyno_targets:attach([Node], Instruments#{
+        processes => []
+    }),
     {dyno_agent_stacks, Stacks} = lists:keyfind(dyno_agent_stacks, 1, Started),
     {Targets, Stacks}.
 
