@@ -476,7 +476,7 @@ further_cases() ->
             "drain() -> receive _ -> drain() end. "
             "keep(S) -> timer:sleep(100), keep(S). ",
             tracing,
-            ~"somebody traces this node"
+            ~"this node is traced, or was left so"
         },
         %% Three servers, a cycle.
         {
