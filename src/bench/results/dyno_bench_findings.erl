@@ -125,7 +125,7 @@ busy(Candidates) ->
             Share,
             text(
                 "other programs had the processor for ~ts of the time; that is taken out of the "
-                "times, what it did to the caches is not",
+                "times (too much if a code waits), what it did to the caches is not",
                 [dyno_unit:format(Share, ~"ratio")]
             ),
             ~"Measure on a quiet machine, or for longer (--for)."

@@ -165,10 +165,7 @@ compare(Prepared) ->
 with_first(FirstNs, #{candidates := Candidates} = Result) ->
     Result#{
         candidates := [
-            case FirstNs of
-                #{Number := Ns} -> Candidate#{first_ns => Ns};
-                #{} -> Candidate
-            end
+            maps:merge(Candidate, #{first_ns => Ns || N := Ns <- FirstNs, N =:= Number})
          || {Number, Candidate} <- lists:enumerate(Candidates)
         ]
     }.
@@ -266,7 +263,7 @@ calibrate(Number, Options, Prepared) ->
     Heap = dyno_bench_heap:typical(Options),
     Modules = length(code:all_loaded()),
     {Epochs, First} = dyno_bench_calibration:first(fun(1) ->
-        dyno_bench_prepared:first_epochs(Number, Heap, Prepared)
+        dyno_bench_prepared:epochs_once(Number, 1, Heap, Prepared)
     end),
     %% Unknown if the call loaded modules, or if a check has already called the code.
     IsKnown = length(code:all_loaded()) =:= Modules andalso not is_map_key(check, Options),
@@ -453,11 +450,16 @@ heaps(#{heap := drawn, metric := time, candidates := Candidates} = Result, Prepa
     Epoch = fun(Number, Heap) ->
         N = lists:nth(Number, Iterations),
         {Before, _, _} = statistics(garbage_collection),
-        Epochs = dyno_bench_prepared:epochs(Number, N, Heap, Prepared),
+        Epochs = dyno_bench_prepared:epochs_once(Number, N, Heap, Prepared),
         {After, _, _} = statistics(garbage_collection),
         %% Without the collection of each worker before its epoch.
         Own = max(0, After - Before - length(Epochs)),
-        #{time_ns => time_ns(Epochs), collections => Own / N / length(Epochs)}
+        Timed =
+            case dyno_bench_prepared:is_believable(Epochs) of
+                true -> Epochs;
+                false -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared)
+            end,
+        #{time_ns => time_ns(Timed), collections => Own / N / length(Epochs)}
     end,
     Allocates = [x || #{deterministic := #{words := Words}} <- Candidates, Words > 0] =/= [],
     case
@@ -472,26 +474,20 @@ heaps(Result, _Prepared) ->
 
 %% After the rounds, in one worker, so that neither disturbs the other.
 deterministic(Number, Candidates, #{iterations := Iterations} = Candidate, Prepared) ->
-    case dyno_bench_prepared:options(Prepared) of
-        #{fixed := _} ->
-            %% A fixed number of iterations includes these runs, so there are none.
+    case runs(Candidates, Candidate, dyno_bench_prepared:options(Prepared)) of
+        0 ->
             Candidate;
-        Options ->
-            case runs(Candidates, Candidate, Options) of
-                0 ->
-                    Candidate;
-                Runs ->
-                    [Worker | _] = dyno_bench_prepared:workers(Prepared),
-                    [Loop, Empty] = [dyno_bench_prepared:loop(N, Prepared) || N <- [Number, 0]],
-                    Candidate#{
-                        deterministic => dyno_bench_deterministic:measure(
-                            Worker, Iterations, Loop, Empty, Runs
-                        )
-                    }
-            end
+        Runs ->
+            [Worker | _] = dyno_bench_prepared:workers(Prepared),
+            [Loop, Empty] = [dyno_bench_prepared:loop(N, Prepared) || N <- [Number, 0]],
+            Counted = dyno_bench_deterministic:measure(Worker, Iterations, Loop, Empty, Runs),
+            Candidate#{deterministic => Counted}
     end.
 
-%% If these runs decide nothing, slow codes get fewer runs, and the slowest none.
+%% None if the number of iterations is fixed. If these runs decide nothing, slow codes get fewer,
+%% and the slowest none.
+runs(_Candidates, _Candidate, #{fixed := _}) ->
+    0;
 runs(Candidates, #{times_ns := Times}, #{level := Level, budget_ms := BudgetMs} = Options) ->
     CallMs = dyno_stats:median(Times) / 1.0e6,
     case dyno_bench_metric:kind(maps:get(metric, Options, time)) of
@@ -519,13 +515,15 @@ kept(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepared) ->
 extras(Extras, Number, #{label := Label, iterations := Iterations} = Candidate, Prepared) ->
     [Worker | Others] = dyno_bench_prepared:workers(Prepared),
     Alone = dyno_bench_prepared:one_worker(Prepared),
+    Options = dyno_bench_prepared:options(Prepared),
+    Heap = maps:get(heap, Options, default),
     Subject = #{
         worker => Worker,
         drivers => Others,
         iterations => Iterations,
-        iterate => fun(N) -> dyno_bench_prepared:epochs(Number, N, Alone) end
+        iterate => fun(N) -> dyno_bench_prepared:epochs_once(Number, N, Heap, Alone) end
     },
-    Metric = maps:get(metric, dyno_bench_prepared:options(Prepared), time),
+    Metric = maps:get(metric, Options, time),
     case {dyno_bench_extras:measure(Extras, Subject, Candidate), dyno_bench_metric:kind(Metric)} of
         {#{side_effects := overrun}, side_effects} ->
             dyno_error:fail({?MODULE, {overrun, Label}});

@@ -11,7 +11,8 @@
 
 -export([with/3, with_workers/3, resized/2]).
 -export([checked/2, options/1, workers/1, one_worker/1, numbers/1, description/2]).
--export([epochs/3, epochs/4, first_epochs/3, result/2, single_calls/2, kept/3, loop/2]).
+-export([epochs/3, epochs/4, epochs_once/4, is_believable/1]).
+-export([result/2, single_calls/2, kept/3, loop/2]).
 -export_type([t/0, description/0, amount/0]).
 
 %% Retries of an epoch whose clocks disagree. With two other programs on two processors, one epoch
@@ -226,17 +227,21 @@ believable(Left, Workers, #{number := Number} = Run, Prepared) ->
     Epochs = ran(
         Number, dyno_bench_worker:epoch(Workers, Placed, timeout_ms(Prepared)), Prepared
     ),
-    Together = length(Workers) > erlang:system_info(schedulers_online),
-    case Together orelse lists:all(fun dyno_bench_calibration:is_believable/1, Epochs) of
+    case is_believable(Epochs) of
         true -> Epochs;
         false -> believable(Left - 1, Workers, Run, Prepared)
     end.
 
--doc "Accepts clocks that disagree: a first call cannot be repeated.".
--spec first_epochs(pos_integer(), dyno_bench_worker:heap(), t()) ->
+-spec is_believable([dyno_bench_worker:epoch(), ...]) -> boolean().
+is_believable(Epochs) ->
+    length(Epochs) > erlang:system_info(schedulers_online) orelse
+        lists:all(fun dyno_bench_calibration:is_believable/1, Epochs).
+
+-doc "Accepts clocks that disagree: for a first call, and for what is counted around one epoch.".
+-spec epochs_once(pos_integer(), pos_integer(), dyno_bench_worker:heap(), t()) ->
     [dyno_bench_worker:epoch(), ...].
-first_epochs(Number, Heap, #{workers := Workers} = Prepared) ->
-    Run = #{number => Number, iterations => 1, heap => Heap, place => 1},
+epochs_once(Number, Iterations, Heap, #{workers := Workers} = Prepared) ->
+    Run = #{number => Number, iterations => Iterations, heap => Heap, place => 1},
     ran(Number, dyno_bench_worker:epoch(Workers, Run, timeout_ms(Prepared)), Prepared).
 
 -spec result(pos_integer(), t()) -> term().
