@@ -128,9 +128,22 @@ samples_carry_their_duration(_Config) ->
     [Durations] = series(~"bench.sample", Document),
     ?assertEqual(2, length(Durations)),
     ?assert(lists:all(fun(Ns) -> Ns >= 30_000_000 end, Durations), Durations),
-    %% Other programs may have had the processor for some of it.
     [Times] = series(~"bench.time", Document),
-    ?assert(lists:all(fun(Ns) -> Ns >= 15_000_000 end, Times), Times).
+    %% Other programs may have had the processor for some of it, which is told; where it is not
+    %% known, there is no such series.
+    Waits =
+        case series(~"bench.waiting", Document) of
+            [Of] -> Of;
+            [] -> [0.0, 0.0]
+        end,
+    ?assertEqual(
+        [],
+        [
+            {Ns, Wait, All}
+         || {Ns, Wait, All} <- lists:zip3(Times, Waits, Durations),
+            abs(Ns / All + Wait - 1) > 0.1
+        ]
+    ).
 
 %% Slow at first: samples are taken until the slow ones are out of the last four.
 cv_goes_on(_Config) ->
@@ -145,12 +158,14 @@ cv_goes_on(_Config) ->
         end
     },
     Settings = #{sample_ms => 20, samples => 4},
-    {ok, Without} = run([Code], {continuous, Settings}),
-    [Uneven] = series(~"bench.time", Without),
+    %% Of a time that other programs only lengthen.
+    Wall = #{metric => wall},
+    {ok, Without} = run([Code], {continuous, Settings}, Wall),
+    [Uneven] = series(~"bench.value", Without),
     ?assert(lists:max(Uneven) > 100_000_000),
     counters:put(Calls, 1, 0),
-    {ok, With} = run([Code], {continuous, Settings#{cv => 0.5}}),
-    [Even] = series(~"bench.time", With),
+    {ok, With} = run([Code], {continuous, Settings#{cv => 0.5}}, Wall),
+    [Even] = series(~"bench.value", With),
     ?assertEqual(4, length(Even)),
     %% Either they agree, or it is said that they do not.
     Rates = [1.0e9 / Ns || Ns <- Even],
@@ -168,8 +183,9 @@ timed(_Config) ->
     Calls = counters:new(1, []),
     Code = #{runner => fun(C) -> counters:add(C, 1, 1) end, init_runner => fun() -> Calls end},
     {ok, Document} = run([Code], {timed, #{iterations => 100, samples => 5, warmup => 2}}),
-    %% No calibration: only those iterations were run.
-    ?assertEqual(700, counters:get(Calls, 1)),
+    %% No calibration: only those iterations were run, and a sample again whose clocks disagreed.
+    Called = counters:get(Calls, 1),
+    ?assert(Called >= 700 andalso Called rem 100 =:= 0, Called),
     ?assertMatch([#{~"iterations" := 100}], rows(~"codes", Document)),
     [Times] = series(~"bench.time", Document),
     ?assertEqual(5, length(Times)),
@@ -196,15 +212,22 @@ squeeze(_Config) ->
     {ok, Benchstat} = dyno_report:render(benchstat, Document, #{}),
     ?assertMatch({match, _}, re:run(Benchstat, "/workers=3-[0-9]+\t1\t[0-9.]+ op/s\n")),
 
-    %% Waiting is shared without end.
+    %% Waiting is shared without end; beside other programs that may stay open.
     {ok, Sleeping} = run(["timer:sleep(5)."], {squeeze, #{sample_ms => 20, max => 4, step => 2}}),
-    ?assertMatch(
-        [#{~"concurrency" := 4, ~"against" := 2, ~"ratio_low" := Low}] when Low > 1,
-        [R || #{~"verdict" := ~"best"} = R <- rows(~"concurrencies", Sleeping)]
-    ).
+    [Four] = [R || #{~"concurrency" := 4} = R <- rows(~"concurrencies", Sleeping)],
+    case Four of
+        #{~"verdict" := ~"best", ~"against" := 2, ~"ratio_low" := Low} -> ?assert(Low > 1);
+        #{~"verdict" := Open} -> ?assertEqual(~"undecided", Open)
+    end.
 
 %% They share two schedulers or some more, so that a call takes as long as all of them have turns.
 thousands_of_workers(_Config) ->
+    %% The most that all schedulers can do: a busy machine does less.
+    OneNs = lists:min([
+        element(1, timer:tc(fun() -> lists:sum(lists:seq(1, 1000)) end, nanosecond))
+     || _ <- lists:seq(1, 1000)
+    ]),
+    Most = erlang:system_info(schedulers_online) * 1.0e9 / OneNs,
     Workers = #{concurrency => 2000, budget_ms => 200},
     Modes = [
         {continuous, #{sample_ms => 200, samples => 2}},
@@ -221,13 +244,13 @@ thousands_of_workers(_Config) ->
      || Mode <- Modes
     ],
     %% A worker's own time, by which a crowd did 40 times as much, says nothing of all.
-    ?assert(lists:max(PerSecond) < 8 * lists:min(PerSecond), PerSecond),
+    ?assert(lists:max(PerSecond) < 2 * Most, {PerSecond, Most}),
     {error, Why} = run(
-        ["timer:sleep(60_000)."], {continuous, #{sample_ms => 10}}, Workers#{timeout_ms => 300}
+        ["timer:sleep(60_000)."], {continuous, #{sample_ms => 10}}, Workers#{timeout_ms => 1500}
     ),
     ?assertMatch(
         {match, _},
-        re:run(dyno_error:format(Why), "after 300 ms in 2000 of 2000 processes; use fewer")
+        re:run(dyno_error:format(Why), "after 1\\.5 s in [0-9]+ of 2000 processes; use fewer")
     ).
 
 failures(_Config) ->

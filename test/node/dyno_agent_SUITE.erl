@@ -219,7 +219,7 @@ stays_idle_no_longer_than_its_caller(Config) ->
         Idle = dyno_agent:new_idle(),
         {ok, First} = dyno_agent:attach(Node, #{idle => Idle}),
         exit(dyno_agent:guard(First), kill),
-        ok = wait_until(fun() ->
+        ok = dyno_leftovers:until(fun() ->
             erpc:call(Node, erlang, whereis, [dyno_agent]) =:= undefined
         end),
         _ = dyno_agent:detach(First),
@@ -236,7 +236,7 @@ stays_idle_no_longer_than_its_caller(Config) ->
     end,
     ?assert(is_pid(erpc:call(Node, erlang, whereis, [dyno_agent]))),
     exit(Caller, kill),
-    ok = wait_until(fun() ->
+    ok = dyno_leftovers:until(fun() ->
         erpc:call(Node, erlang, whereis, [dyno_agent]) =:= undefined
     end),
     ok = dyno_leftovers:check(Node, proplists:get_value(before, Config)).
@@ -581,12 +581,6 @@ lets_calls_return_before_it_goes(_Config) ->
         dyno_peers:stop({Peer, Node})
     end.
 
-wait_until(Condition) ->
-    case Condition() of
-        true -> ok;
-        false -> wait_until(Condition)
-    end.
-
 counts_once_where_patterns_overlap(Config) ->
     Agent = attach(Config),
     Node = node_of(Config),
@@ -781,7 +775,7 @@ asks_again_for_a_label(Config) ->
     Pids = dyno_peers:eval(Node, Script),
     _ = dyno_agent_processes:table(Discovery),
     _ = [P ! go || P <- Pids],
-    ok = wait_until(fun() ->
+    ok = dyno_leftovers:until(fun() ->
         lists:all(
             fun(P) -> erpc:call(Node, proc_lib, get_label, [P]) =/= undefined end, Pids
         )

@@ -11,7 +11,7 @@
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-each_release() -> [callbacks_of_known_times, nothing_is_left, the_example_at_the_command_line].
+each_release() -> [callbacks_of_known_times, nothing_is_left].
 
 all() ->
     [{group, all}].

@@ -33,7 +33,7 @@ snapshot(Node) ->
 
 -doc "Fails the test where the node is not as it was; waits for what ends by itself.".
 check(Node, Before) ->
-    wait(Node, Before, 100).
+    wait(Node, Before, 400).
 
 wait(Node, Before, Tries) ->
     case {in(Node), snapshot(Node)} of
@@ -65,8 +65,9 @@ until(Reached) ->
         true ->
             ok;
         false ->
-            erlang:yield(),
-            until(Reached)
+            receive
+            after 5 -> until(Reached)
+            end
     end.
 
 -doc "What is dyno's in a node.".

@@ -230,14 +230,17 @@ in_vms_of_their_own(Config) ->
 %% What only does something for the first time, as each code does, is nothing to be told.
 well(Config) ->
     {Text, Run} = bench("well", ["rand:uniform().", "lists:seq(1, 200)."], Config),
-    #{~"rand:uniform()." := ~"fastest", ~"lists:seq(1, 200)." := ~"slower"} = verdicts(Run),
+    #{~"rand:uniform()." := ~"fastest", ~"lists:seq(1, 200)." := Verdict} = verdicts(Run),
+    %% A busy machine may leave it undecided.
+    ?assert(lists:member(Verdict, [~"slower", ~"undecided"]), Text),
     lacks(Text, ~"no verdict").
 
 busy(Config) ->
     {Text, Run} = beside_others(fun() ->
         bench("busy", ["dyno_traps:sorted().", "dyno_traps:real()."], Config)
     end),
-    ?assertEqual(~"slower", map_get(~"dyno_traps:real().", verdicts(Run)), Text),
+    Verdict = map_get(~"dyno_traps:real().", verdicts(Run)),
+    ?assert(lists:member(Verdict, [~"slower", ~"undecided"]), Text),
     Times = lists:append([Of || #{~"name" := ~"bench.time", ~"values" := Of} <- series(Run)]),
     ?assertEqual([], [Ns || Ns <- Times, Ns < 1.0]),
     lacks(Text, ~"no verdict").
