@@ -204,7 +204,7 @@ returned(PassedMs, #{lost := [_ | _] = Lost, again_ms := Ms} = State) when Passe
     Back = [Node || #{node := Node} <- Targets],
     ok = Tell([{back, Node} || Node <- Back]),
     {
-        [{again, Target} || Target <- Targets],
+        [{attached, Target} || Target <- Targets],
         State#{lost := Lost -- Back, again_ms := PassedMs + ?AGAIN_MS}
     };
 returned(_PassedMs, State) ->

@@ -129,7 +129,7 @@ The node is down or refuses the cookie, its OTP is older than 27, or another dyn
 """.
 -spec attach(node(), options()) -> {ok, agent()} | {error, dyno_error:error()}.
 attach(Node, Options) ->
-    dyno_target_silence:during(Node, fun() -> attach_to(Node, Options) end).
+    dyno_target_silence:during([Node], fun() -> attach_to(Node, Options) end).
 
 attach_to(Node, Options) ->
     maybe
@@ -410,7 +410,7 @@ target, with the configuration of its `config()` type.
 """.
 -spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
 start(#{cleaner := Cleaner, cost := Cost} = Agent, Instrument, Config) ->
-    dyno_target_silence:during(?MODULE:node(Agent), fun() ->
+    dyno_target_silence:during([?MODULE:node(Agent)], fun() ->
         dyno_target_visit:metered(Cleaner, Cost, fun() -> started(Agent, Instrument, Config) end)
     end).
 

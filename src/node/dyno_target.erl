@@ -24,8 +24,8 @@ The agent leaves the node at `leave/1`, or when the holding process ends.
 }.
 
 -doc """
-`gave_up` and `lost`: nothing in the node measures any more. `without`: the agent continues without
-these instruments.
+`lost`: the connection to the node, or the node. `gave_up`: nothing in it measures any more.
+`without`: the agent continues without these instruments.
 """.
 -type event() ::
     {lost, t(), Reason :: term()}
@@ -51,7 +51,7 @@ hold(Node, Options, Equip) ->
 
 equipped(#{node := Node} = Bare, Equip) ->
     try
-        dyno_target_silence:during(Node, fun() -> Equip(Bare) end)
+        dyno_target_silence:during([Node], fun() -> Equip(Bare) end)
     catch
         %% The node went down meanwhile.
         Class:Reason when Class =:= exit; Reason =:= {erpc, noconnection} ->
@@ -66,7 +66,12 @@ all(Nodes, Hold) ->
 -doc "Reads a message of an agent, or of an agent's end.".
 -spec event(Message :: term(), [t()]) -> event() | none.
 event({'DOWN', Monitor, process, _, Reason}, Targets) ->
-    of_target([{lost, T, Reason} || #{monitor := Of} = T <- Targets, Of =:= Monitor]);
+    How =
+        case Reason of
+            noconnection -> lost;
+            _ -> gave_up
+        end,
+    of_target([{How, T, Reason} || #{monitor := Of} = T <- Targets, Of =:= Monitor]);
 event({dyno_agent, Ref, {gave_up, Reason}}, Targets) ->
     of_target([{gave_up, T, Reason} || #{ref := Of} = T <- Targets, Of =:= Ref]);
 event({dyno_agent, Ref, {without, Instruments, Reason}}, Targets) ->

@@ -35,10 +35,10 @@ watch(Nodes, AfterMs) ->
 ends_ms(infinity) -> infinity;
 ends_ms(AfterMs) -> erlang:monotonic_time(millisecond) + AfterMs.
 
--doc "Calls a function with many questions to a node, and gives the node up if silent.".
--spec during(node(), fun(() -> Result)) -> Result.
-during(Node, Fun) ->
-    Watch = watch([Node], 0),
+-doc "Calls a function with many questions to nodes, and gives silent ones up.".
+-spec during([node()], fun(() -> Result)) -> Result.
+during(Nodes, Fun) ->
+    Watch = watch(Nodes, 0),
     try
         Fun()
     after

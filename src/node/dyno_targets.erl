@@ -261,16 +261,18 @@ last_look(Targets) ->
         lists:append([Instruments || #{instruments := Instruments} <- Targets])
     ).
 
--doc "Reads all results; of a lost node, none.".
+-doc "Reads all results; of a lost or silent node, none.".
 -spec read([target()]) -> [results()].
 read(Targets) ->
-    lists:append([
-        case ask(read, Target) of
-            [] -> [#{node => Node, results => #{}}];
-            Results -> Results
-        end
-     || #{node := Node} = Target <- Targets
-    ]).
+    dyno_target_silence:during([Node || #{node := Node} <- Targets], fun() ->
+        lists:append([
+            case ask(read, Target) of
+                [] -> [#{node => Node, results => #{}}];
+                Results -> Results
+            end
+         || #{node := Node} = Target <- Targets
+        ])
+    end).
 
 -doc "Reads all results; a node without results is lost, and has shown nothing.".
 -spec results([target()]) -> {[{lost, node()}], [results()]}.

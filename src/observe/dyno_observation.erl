@@ -40,7 +40,9 @@
     | interrupted
     | failed.
 
--type effect() :: {leave, node(), lost | unobserved, Why :: unicode:chardata()} | finish.
+-type effect() :: {leave, node(), how_lost(), Why :: unicode:chardata()} | finish.
+
+-type how_lost() :: {lost | unobserved, ObservedNs :: non_neg_integer()}.
 
 -type ended() :: #{
     ending := dyno_recording_observed:ending(),
@@ -66,15 +68,14 @@ event({seen, Node, AtNs}, #{seen := Seen} = State) ->
     {State#{seen := Seen#{Node => AtNs}}, []};
 event({lost, Node}, State) ->
     Why = ["node ", atom_to_binary(Node), " was lost"],
-    {unobserved(Node, lost, State), [{leave, Node, lost, Why}]};
+    left(Node, lost, Why, State);
 event({gave_up, Node, Why}, State) ->
     Text = ["what measured node ", atom_to_binary(Node), " gave up: ", Why],
-    {unobserved(Node, unobserved, warned(~"gave_up", Text, State)), [
-        {leave, Node, unobserved, Text}
-    ]};
+    left(Node, unobserved, Text, warned(~"gave_up", Text, State));
 event({without, Node, Instruments, Why}, State) ->
     Text = io_lib:format("~ts went on without ~0tp: ~ts", [Node, Instruments, Why]),
-    {unobserved(Node, unobserved, warned(~"without", Text, State)), []};
+    {_, Unobserved} = unobserved(Node, unobserved, warned(~"without", Text, State)),
+    {Unobserved, []};
 event({How, Node, Ns}, #{known := Known} = State) when How =:= present; How =:= lost ->
     {State#{known := Known#{Node => {How, Ns}}}, []};
 event({left, []}, State) ->
@@ -92,8 +93,13 @@ event(stop, State) ->
 event(Status, State) ->
     finish(Status, State).
 
+left(Node, How, Why, State) ->
+    {Lost, Unobserved} = unobserved(Node, How, State),
+    {Unobserved, [{leave, Node, Lost, Why}]}.
+
 unobserved(Node, How, #{known := Known, seen := Seen} = State) ->
-    State#{known := Known#{Node => {How, maps:get(Node, Seen, 0)}}}.
+    Lost = {How, maps:get(Node, Seen, 0)},
+    {Lost, State#{known := Known#{Node => Lost}}}.
 
 warned(Code, Text, #{warnings := Warnings} = State) ->
     State#{warnings := [{Code, dyno_recording_part:text("~ts", [Text])} | Warnings]}.

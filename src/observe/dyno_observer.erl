@@ -3,12 +3,11 @@
 
 -module(dyno_observer).
 -moduledoc """
-Observes running nodes for a while: the one process in which `dyno profile`, `servers`, `verify` and
-`doctor` wait, lose nodes, are interrupted and leave.
+Observes running nodes for a while: the one process in which `dyno profile`, `servers`, `verify`,
+`doctor`, `record` and `test` wait, lose nodes, are interrupted and leave.
 
 Each command is a consumer, a module of this behaviour. The observer's process calls all its
-functions and gets the messages of the agents. Messages that arrive after the end are dropped with
-the process.
+functions and gets the messages of the agents.
 
 ```
 dyno_observation    decides, without a side effect
@@ -17,21 +16,33 @@ dyno_observation    decides, without a side effect
 ```
 """.
 
--export([run/3]).
--export_type([plan/0]).
+-export([run/3, observe/3]).
+-export_type([plan/0, observed/0]).
 
 -doc """
 The nodes, and the time to observe: until an interrupt if none is given. The observer watches and
 leaves `targets`. A tick is a second by default. If nodes may return, the loss of all does not end
-the observation.
+the observation. A time that begins later begins at the consumer's event `begins`, and ends at
+another of its events. Of many instruments one may end: the consumer gets `without`, and the node
+still counts as observed.
 """.
 -type plan() :: #{
     nodes := [node()],
     targets := [dyno_target:t()],
     for_ms => pos_integer(),
+    begins => later,
+    instruments => many,
     tick_ms => pos_integer(),
     return => boolean()
 }.
+
+-type observed(Consumer) :: #{
+    ended := dyno_observation:ended(),
+    facts := [map()],
+    visits := [dyno_target_visit:t()],
+    consumer := Consumer
+}.
+-type observed() :: observed(term()).
 
 -doc "Attaches to the nodes. Any result but `{ok, Plan, State}` is the result of `run/3`.".
 -callback attach([node()], Options :: map()) ->
@@ -42,35 +53,41 @@ Handles one of these:
 
 * `begun`: the time begins when the callback returns.
 * `{tick, Ms}`: `Ms` of the time have passed.
-* `{leave, Target, lost | unobserved, Why}`: the node is lost, or nothing measures it any more. The
-  observer leaves the node when the callback returns.
+* `{leave, Target, {lost | unobserved, ObservedNs}, Why}`: the node is lost, or nothing measures it
+  any more. The observer leaves the node when the callback returns.
+* `{without, Target, Instruments, Reason}`: some of many instruments have ended.
 * `finish`: observation has ended; read the measurements.
-* `{message, Message}`: another message came.
+* `{message, Message}`: another message came, also those that were sent before the end and not yet
+  handled.
 
-The event `{again, Target}` is a lost node that the consumer has attached to again.
+The event `{attached, Target}` is another node, or a lost one that the consumer has attached to again.
 """.
 -callback handle(What, [dyno_target:t()], State) ->
-    {[dyno_observation:event() | {again, dyno_target:t()}], State}
+    {[dyno_observation:event() | {attached, dyno_target:t()} | begins], State}
 when
     What ::
         begun
         | {tick, non_neg_integer()}
-        | {leave, dyno_target:t(), lost | unobserved, unicode:chardata()}
+        | {leave, dyno_target:t(), {lost | unobserved, non_neg_integer()}, unicode:chardata()}
+        | {without, dyno_target:t(), [module()], Reason :: term()}
         | finish
         | {message, term()},
     State :: term().
 
 -doc "Makes the parts of the recording after the observer has left the nodes.".
 -callback made(dyno_observation:ended(), State :: term()) -> dyno_observed:parts().
+-optional_callbacks([attach/2, made/2]).
 
 -type state() :: #{
     module := module(),
     consumer := term(),
     targets := [dyno_target:t()],
     observation := dyno_observation:t(),
-    tick_ms := pos_integer(),
-    return := boolean(),
-    started_ns := integer(),
+    plan := plan(),
+    %% Of this observation's timers; the process may observe more than once.
+    mark := reference(),
+    silence := dyno_target_silence:watch(),
+    started_ns := integer() | not_yet,
     visits := [dyno_target_visit:t()],
     finished := boolean()
 }.
@@ -97,34 +114,67 @@ run(Module, Nodes, Options) ->
 observed(Module, Asked, Options) ->
     Environment = dyno_environment:collect(),
     maybe
-        {ok, #{nodes := Nodes, targets := Targets} = Plan, Consumer} ?=
-            Module:attach(Asked, Options),
-        Silence = dyno_target_silence:watch(Nodes, 0),
-        Facts = facts(Nodes, Targets),
-        Begun = handle(begun, #{
-            module => Module,
-            consumer => Consumer,
-            targets => Targets,
-            observation => dyno_observation:new(Nodes, maps:get(for_ms, Plan, undefined)),
-            tick_ms => maps:get(tick_ms, Plan, ?TICK_MS),
-            return => maps:get(return, Plan, false),
-            started_ns => 0,
-            visits => [],
-            finished => false
-        }),
-        ok = dyno_target_silence:ends_in(Silence, maps:get(for_ms, Plan, infinity)),
-        _ = [erlang:send_after(Ms, self(), {?MODULE, time}) || #{for_ms := Ms} <- [Plan]],
-        #{started_ns := StartedNs} = Started = Begun#{started_ns := now_ns()},
-        Ended = loop(next_tick(Started)),
-        DurationNs = now_ns() - StartedNs,
-        ok = dyno_target_silence:ends_in(Silence, 0),
-        #{consumer := Last, visits := Before, targets := Rest, observation := Observation} =
-            handle(finish, Ended),
-        ok = dyno_target_silence:stop(Silence),
-        Visits = Before ++ dyno_target:leave(Rest),
-        How = dyno_observation:ended(DurationNs, Observation),
-        Parts = #{nodes => Nodes, environment => Environment, facts => Facts, visits => Visits},
-        {ok, dyno_observed:document(How, maps:merge(Parts, Module:made(How, Last)))}
+        {ok, #{nodes := Nodes} = Plan, Consumer} ?= Module:attach(Asked, Options),
+        #{ended := Ended, consumer := Last} = Observed = observe(Module, Plan, Consumer),
+        Parts = (maps:with([facts, visits], Observed))#{
+            nodes => Nodes, environment => Environment
+        },
+        {ok, dyno_observed:document(Ended, maps:merge(Parts, Module:made(Ended, Last)))}
+    end.
+
+-doc """
+Observes in the calling process, which owns the targets. It keeps a `dyno_interrupt` that comes
+after the end.
+""".
+-spec observe(module(), plan(), Consumer) -> observed(Consumer).
+observe(Module, #{nodes := Nodes, targets := Targets} = Plan, Consumer) ->
+    Silence = dyno_target_silence:watch(Nodes, 0),
+    Facts = facts(Nodes, Targets),
+    Mark = make_ref(),
+    Begun = handle(begun, #{
+        module => Module,
+        consumer => Consumer,
+        targets => Targets,
+        observation => dyno_observation:new(Nodes, maps:get(for_ms, Plan, undefined)),
+        plan => Plan,
+        mark => Mark,
+        silence => Silence,
+        started_ns => not_yet,
+        visits => [],
+        finished => false
+    }),
+    Ended = loop(next_tick(timed(Plan, Begun))),
+    DurationNs = passed_ns(Ended),
+    ok = dyno_target_silence:ends_in(Silence, 0),
+    #{consumer := Last, visits := Before, targets := Rest, observation := Observation} =
+        sent_before(handle(finish, Ended)),
+    ok = dyno_target_silence:stop(Silence),
+    #{
+        ended => dyno_observation:ended(DurationNs, Observation),
+        facts => Facts,
+        visits => Before ++ dyno_target:leave(Rest),
+        consumer => Last
+    }.
+
+timed(#{begins := later}, State) ->
+    State;
+timed(Plan, #{mark := Mark} = State) ->
+    _ = [erlang:send_after(Ms, self(), {Mark, time}) || #{for_ms := Ms} <- [Plan]],
+    begun(State).
+
+begun(#{plan := Plan, silence := Silence} = State) ->
+    ok = dyno_target_silence:ends_in(Silence, maps:get(for_ms, Plan, infinity)),
+    State#{started_ns := now_ns()}.
+
+passed_ns(#{started_ns := not_yet}) -> 0;
+passed_ns(#{started_ns := Ns}) -> now_ns() - Ns.
+
+%% Messages sent before the end.
+sent_before(State) ->
+    receive
+        Message when Message =/= dyno_interrupt, Message =/= stop ->
+            sent_before(handle({message, Message}, State))
+    after 0 -> State
     end.
 
 facts(Nodes, Targets) ->
@@ -135,34 +185,37 @@ facts(Nodes, Targets) ->
 
 now_ns() -> erlang:monotonic_time(nanosecond).
 
-next_tick(#{tick_ms := TickMs} = State) ->
-    _ = erlang:send_after(TickMs, self(), {?MODULE, tick}),
+next_tick(#{plan := Plan, mark := Mark} = State) ->
+    _ = erlang:send_after(maps:get(tick_ms, Plan, ?TICK_MS), self(), {Mark, tick}),
     State.
 
 -spec loop(state()) -> state().
 loop(#{finished := true} = State) ->
     State;
-loop(#{targets := Targets, started_ns := StartedNs} = State) ->
+loop(#{targets := Targets, mark := Mark} = State) ->
     receive
-        {?MODULE, tick} ->
-            PassedMs = (now_ns() - StartedNs) div 1_000_000,
+        {Mark, tick} ->
             %% A sign of life, from the emulator: no process can be registered as `undefined`.
             _ = [monitor(process, {undefined, Node}) || #{node := Node} <- Targets],
-            loop(next_tick(handle({tick, PassedMs}, State)));
+            loop(next_tick(handle({tick, passed_ns(State) div 1_000_000}, State)));
         {'DOWN', _, process, {undefined, Node}, noproc} ->
-            loop(happened([{seen, Node, now_ns() - StartedNs}], State));
+            loop(happened([{seen, Node, passed_ns(State)}], State));
         {'DOWN', _, process, {undefined, _}, _} ->
             loop(State);
-        {?MODULE, time} ->
+        {Mark, time} ->
             loop(happened([time], State));
         stop ->
             loop(happened([stop], State));
         dyno_interrupt ->
             loop(happened([interrupted], State));
         Message ->
-            case dyno_target:event(Message, Targets) of
-                none -> loop(handle({message, Message}, State));
-                Event -> loop(happened([of_node(Event)], State))
+            case {dyno_target:event(Message, Targets), State} of
+                {none, _} ->
+                    loop(handle({message, Message}, State));
+                {{without, _, _, _} = Event, #{plan := #{instruments := many}}} ->
+                    loop(handle(Event, State));
+                {Event, _} ->
+                    loop(happened([of_node(Event)], State))
             end
     end.
 
@@ -178,21 +231,25 @@ handle(What, #{module := Module, targets := Targets, consumer := Consumer} = Sta
 
 happened(Events, State) -> lists:foldl(fun event/2, State, Events).
 
-event({again, #{node := Node} = Target}, #{targets := Targets, started_ns := Ns} = State) ->
-    event({present, Node, now_ns() - Ns}, State#{targets := [Target | Targets]});
+event(begins, State) ->
+    begun(State);
+event({attached, #{node := Node} = Target}, #{targets := Targets, silence := Silence} = State) ->
+    ok = dyno_target_silence:add(Silence, Node),
+    event({present, Node, passed_ns(State)}, State#{targets := Targets ++ [Target]});
 event(Event, #{observation := Observation} = State) ->
     {Next, Effects} = dyno_observation:event(Event, Observation),
     lists:foldl(fun effect/2, State#{observation := Next}, Effects).
 
 effect(finish, State) ->
     State#{finished := true};
-effect({leave, Node, How, Why}, #{targets := Targets, return := Return} = State) ->
+effect({leave, Node, How, Why}, #{targets := Targets, plan := Plan} = State) ->
     case lists:partition(fun(#{node := Of}) -> Of =:= Node end, Targets) of
         {[Target], Others} ->
             Without = State#{targets := Others},
             #{visits := Visits} = Told = handle({leave, Target, How, Why}, Without),
             Left = Told#{visits := Visits ++ dyno_target:leave([Target])},
-            happened([{left, [Of || #{node := Of} <- Others]} || not Return], Left);
+            Remaining = [Of || #{node := Of} <- Others],
+            happened([{left, Remaining} || not maps:get(return, Plan, false)], Left);
         {[], _} ->
             State
     end.

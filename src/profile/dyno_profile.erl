@@ -178,7 +178,7 @@ handle({message, {dyno_profile_subject, started, _, Another}}, _Targets, State) 
 handle({message, {?MODULE, enough}}, _Targets, State) ->
     {[stop], State};
 %% A command ends at an unknown time.
-handle({leave, #{node := Node}, lost, _}, _Targets, #{options := #{run := _}} = State) ->
+handle({leave, #{node := Node}, {lost, _}, _}, _Targets, #{options := #{run := _}} = State) ->
     {[{present, Node, 1}, stop], State};
 handle(finish, Targets, #{options := Options, results := Peeked} = State) ->
     {Lost, Read} = dyno_targets:results(Targets),

@@ -9,9 +9,13 @@
 %%          -> custom agents -> load and measure (dyno_test_run) -> detach
 %%          -> [half without instruments] -> tear down
 %%
-%% The tear-down always runs. dyno_test_run decides the steps under load; this module executes them.
+%% The tear-down always runs. dyno_test_run decides the steps under load; this module executes them,
+%% as a consumer of dyno_observer.
+
+-behaviour(dyno_observer).
 
 -export([run/3]).
+-export([handle/3]).
 -export_type([context/0, event/0]).
 
 -type context() :: #{
@@ -43,6 +47,17 @@
     attach := dyno_targets:options(),
     %% Before the run without instruments.
     visits => [dyno_target_visit:t()]
+}.
+
+-type shell() :: #{
+    job := job(),
+    load := pid(),
+    joins := pid() | none,
+    standstill := pid(),
+    run := dyno_test_run:t(),
+    outcome := dyno_test_run:outcome() | undecided,
+    %% At the end.
+    stood_ms => non_neg_integer()
 }.
 
 -type ended() :: {dyno_test_run:outcome(), dyno_test_run:t() | none}.
@@ -137,7 +152,7 @@ with_baseline(#{context := Context} = Job) ->
 %% The run is complete: a failed half only costs the comparison.
 second_half(complete, Run, Job) ->
     case baseline(second, Job) of
-        {ok, Half} -> {complete, dyno_test_run:baseline(Half, Run)};
+        {ok, Half} -> {complete, dyno_test_run:told({baseline, Half}, Run)};
         {error, interrupted} -> {interrupted, Run};
         {error, _} -> {complete, Run}
     end;
@@ -205,7 +220,7 @@ load_options(#{load := {_, Load}, run_state := RunState, context := Context, whi
         size => Size
     }.
 
-result(Warnings, #{which := {Size, Repetition} = Which, load := {_, Load}, context := Context}) ->
+result(Warnings, #{which := {Size, Repetition} = Which, load := {_, Load}} = Job) ->
     About = #{
         id => dyno_test_plan:id(Which),
         size => Size,
@@ -214,15 +229,15 @@ result(Warnings, #{which := {Size, Repetition} = Which, load := {_, Load}, conte
     },
     lists:foldl(
         fun(Warning, Result) -> dyno_test_result:add({warning, Warning}, Result) end,
-        dyno_test_result:new(with_size(About, Context), map_get(model, Load)),
+        dyno_test_result:new(with_size(About, Job), map_get(model, Load)),
         Warnings
     ).
 
 %% A recording of running nodes has no sizes.
-with_size(About, #{form := Form}) ->
-    case Form:form() of
-        #{command := record} -> maps:remove(size, About);
-        #{} -> About
+with_size(About, Job) ->
+    case records(Job) of
+        true -> maps:remove(size, About);
+        false -> About
     end.
 
 %% The load
@@ -233,152 +248,188 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
     #{module := Module} = Context,
     New = #{
         module => Module,
-        place => with_size(#{run => dyno_test_plan:id(Which), size => Size}, Context),
+        place => with_size(#{run => dyno_test_plan:id(Which), size => Size}, Job),
         targets => Targets,
         custom => dyno_test_custom:none(),
         result => Result,
         now_ms => now_ms()
     },
-    {Outcome, Run} =
-        case dyno_test_custom:start(Targets, Size, Context) of
-            {ok, {With, Custom}} ->
-                with_load(dyno_test_run:new(New#{targets := With, custom := Custom}), With, Job);
-            {error, Error} ->
-                {dyno_test_run:failure(~"custom_agent", Error), dyno_test_run:new(New)}
-        end,
-    Visits = dyno_target:leave(dyno_test_run:targets(Run)),
-    {Outcome, dyno_test_run:visits(maps:get(visits, Job, []) ++ Visits, Run)}.
+    Visits = maps:get(visits, Job, []),
+    case dyno_test_custom:start(Targets, Size, Context) of
+        {ok, {With, Custom}} ->
+            Run = dyno_test_run:new(New#{targets := With, custom := Custom}),
+            with_load(Run, With, Visits, Job);
+        {error, Error} ->
+            Run = dyno_test_run:new(New),
+            {
+                dyno_test_run:failure(~"custom_agent", Error),
+                dyno_test_run:visits(Visits ++ dyno_target:leave(Targets), Run)
+            }
+    end.
 
-with_load(Run, Targets, #{context := Context, load := {Source, _}, run_state := State} = Job) ->
-    #{module := Module} = Context,
-    Standstill = dyno_standstill:start_link(),
-    {ok, Load} = Source:start_link(load_options(Job)),
+with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = Job) ->
+    #{module := Module, options := Options} = Context,
     Nodes = [Node || #{node := Node} <- Targets],
-    Joins = dyno_test_joins:start(Module, State, Nodes),
-    %% Not in the measured part, in which a node may be silent for long.
-    Silence = dyno_target_silence:watch(Nodes, 0),
-    Shell = #{job => Job, load => Load, joins => Joins, silence => Silence},
-    {Outcome, Last} = loop(Run, Shell),
-    ok = dyno_target_silence:stop(Silence),
-    StoodMs = dyno_standstill:stop(Standstill),
-    ok = dyno_test_joins:stop(Joins),
-    ok = dyno_load_source:stop(Load),
-    ok = flush(),
-    {whole(Outcome, StoodMs, Last, Job), Last}.
+    {_, LoadMs} = dyno_test_plan:load_ms(Options, Load),
+    Standstill = dyno_standstill:start_link(),
+    {ok, Pid} = Source:start_link(load_options(Job)),
+    Plan = #{
+        nodes => Nodes,
+        targets => Targets,
+        for_ms => LoadMs,
+        begins => later,
+        instruments => many
+    },
+    #{ended := #{ending := Ending}, visits := More, consumer := #{run := Last} = Shell} =
+        dyno_observer:observe(?MODULE, Plan, #{
+            job => Job,
+            load => Pid,
+            joins => dyno_test_joins:start(Module, map_get(run_state, Job), Nodes),
+            standstill => Standstill,
+            run => Run,
+            outcome => undecided
+        }),
+    {outcome(Ending, Shell), dyno_test_run:visits(Visits ++ More, Last)}.
 
-%% A complete run may still lack a part.
-whole(complete, _StoodMs, Run, #{load := {_, #{model := none}}, context := Context}) ->
-    #{form := Form, options := #{duration_ms := AskedMs}} = Context,
-    case {Form:form(), dyno_test_run:ended(AskedMs, Run)} of
-        {#{command := record}, #{status := Status, error := #{code := Code, text := Text}}} ->
-            {Status, Code, Text};
-        {_, _} ->
-            complete
-    end;
-whole(complete, StoodMs, _Run, #{context := #{options := #{load_nodes := []}}}) when StoodMs > 0 ->
+%% The first end counts. A recording of running nodes is complete if all nodes were observed; with a
+%% load the suite knows which nodes are needed.
+-spec outcome(dyno_recording_observed:ending(), shell()) -> dyno_test_run:outcome().
+outcome(Ending, #{outcome := Outcome, job := Job} = Shell) ->
+    case {Outcome, records(Job)} of
+        {undecided, _} -> of_nodes(Ending);
+        {complete, true} -> of_nodes(Ending);
+        {complete, false} -> given(Shell);
+        {Other, _} -> Other
+    end.
+
+of_nodes(#{status := Status, error := #{code := Code, text := Text}}) -> {Status, Code, Text};
+of_nodes(#{status := Status}) -> Status.
+
+given(#{stood_ms := StoodMs, job := #{load := {_, #{model := Model}}, context := Context}}) when
+    StoodMs > 0, Model =/= none, map_get(load_nodes, map_get(options, Context)) =:= []
+->
     {failed, ~"standstill",
         dyno_recording_part:text(
             "dyno stood still for ~ts and gave no load; nothing may suspend it during a test",
             [dyno_unit:format(StoodMs, ~"ms")]
         )};
-whole(Outcome, _StoodMs, _Run, _Job) ->
-    Outcome.
+given(_Shell) ->
+    complete.
 
-%% Last messages of stopped instruments.
-flush() ->
-    receive
-        {dyno_sample, _, _, _, _} -> flush();
-        {dyno_probe, _, _, _} -> flush()
-    after 0 -> ok
+records(#{context := #{form := Form}}) ->
+    case Form:form() of
+        #{command := record} -> true;
+        #{} -> false
     end.
 
-loop(Run, #{load := Load, joins := Joins} = Shell) ->
-    Event =
-        receive
-            {dyno_load, Load, Of} ->
-                {load, Of};
-            {'EXIT', Load, Reason} when Reason =/= normal -> {load_died, Reason};
-            {dyno_joins, Joins, Of} ->
-                Of;
-            {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
-                {sample, Sampler, TimeMs, Values, CostUs};
-            {dyno_probe, Pid, AtNs, Of} ->
-                {custom, Pid, AtNs, Of};
-            {dyno_agent, Ref, {gave_up, Reason}} ->
-                {gave_up, Ref, Reason};
-            {dyno_agent, Ref, {without, Instruments, Reason}} ->
-                {without, Ref, Instruments, Reason};
-            {'DOWN', Monitor, process, _, Reason} ->
-                {down, Monitor, Reason};
-            dyno_interrupt ->
-                interrupt
+%% The observation
+
+-doc false.
+-spec handle(term(), [dyno_target:t()], shell()) ->
+    {[dyno_observation:event() | {attached, dyno_target:t()} | begins], shell()}.
+handle(finish, Targets, #{load := Load, joins := Joins, standstill := Standstill} = Shell) ->
+    {Events, Read} = happened([finish], Targets, Shell),
+    StoodMs = dyno_standstill:stop(Standstill),
+    ok = dyno_test_joins:stop(Joins),
+    ok = dyno_load_source:stop(Load),
+    {Events, Read#{stood_ms => StoodMs}};
+handle(What, Targets, Shell) ->
+    happened(events(What, Targets, Shell), Targets, Shell).
+
+-spec events(term(), [dyno_target:t()], shell()) -> [dyno_test_run:event()].
+events({leave, #{node := Node}, {How, Ns}, Why}, Others, #{job := Job}) ->
+    case {records(Job), How, Others} of
+        {true, unobserved, _} -> [{left, Node, Ns, Why}];
+        {true, lost, _} -> [{left, Node, Ns, ["node ", atom_to_binary(Node), " left"]}];
+        {false, unobserved, _} -> [{gave_up, Why}];
+        {false, lost, []} -> [{gone, Node}];
+        {false, lost, _} -> [{left, Node, Ns, ["node ", atom_to_binary(Node), " left"]}]
+    end;
+events({without, #{node := Node}, Instruments, Reason}, _Targets, _Shell) ->
+    [{without, Node, Instruments, Reason}];
+events({message, {dyno_load, Load, Of}}, _Targets, #{load := Load}) ->
+    [{load, Of}];
+events({message, {'EXIT', Load, Reason}}, _Targets, #{load := Load}) when Reason =/= normal ->
+    [{load_died, Reason}];
+events({message, {dyno_joins, Joins, Of}}, _Targets, #{joins := Joins}) ->
+    [Of];
+events({message, {dyno_sample, Sampler, TimeMs, Values, CostUs}}, _Targets, _Shell) ->
+    [{sample, Sampler, TimeMs, Values, CostUs}];
+events({message, {dyno_probe, Pid, AtNs, Of}}, _Targets, _Shell) ->
+    [{custom, Pid, AtNs, Of}];
+events(_What, _Targets, _Shell) ->
+    [].
+
+happened(Events, Targets, Shell) ->
+    carry_out([{event, Event} || Event <- Events], Targets, Shell, []).
+
+%% An effect's events come before the next effect. The last argument is for the observer.
+carry_out([], _Targets, Shell, Told) ->
+    {lists:reverse(Told), Shell};
+carry_out([{told, Event} | Rest], Targets, Shell, Told) ->
+    carry_out(Rest, Targets, Shell, [Event | Told]);
+carry_out([{effect, {stop, Outcome}} | _], _Targets, Shell, Told) ->
+    Status =
+        case Outcome of
+            complete -> time;
+            interrupted -> interrupted;
+            _ -> failed
         end,
-    case carry_out([{event, Event}], Run, Shell) of
-        {go_on, Next} -> loop(Next, Shell);
-        {stop, Outcome, Last} -> {Outcome, Last}
-    end.
-
-%% An effect's events come before the next effect.
-carry_out([], Run, _Shell) ->
-    {go_on, Run};
-carry_out([{effect, {stop, Outcome}} | _], Run, _Shell) ->
-    {stop, Outcome, Run};
-carry_out([{effect, Effect} | Rest], Run, Shell) ->
-    carry_out([{event, Event} || Event <- effect(Effect, Shell)] ++ Rest, Run, Shell);
-carry_out([{event, Event} | Rest], Run, Shell) ->
+    {lists:reverse(Told, [Status]), Shell#{outcome := Outcome}};
+carry_out([{effect, Effect} | Rest], Targets, Shell, Told) ->
+    carry_out(effect(Effect, Targets, Shell) ++ Rest, Targets, Shell, Told);
+carry_out([{event, Event} | Rest], Targets, #{run := Run} = Shell, Told) ->
     {Next, Effects} = dyno_test_run:event(Event, now_ms(), Run),
-    carry_out([{effect, Effect} || Effect <- Effects] ++ Rest, Next, Shell).
+    More = [{effect, Effect} || Effect <- Effects],
+    carry_out(More ++ Rest, Targets, Shell#{run := Next}, Told).
 
--spec effect(dyno_test_run:effect(), #{load := pid(), job := job(), _ => _}) ->
-    [dyno_test_run:event()].
-effect({tell, Event}, #{job := #{context := Context}}) ->
+-spec effect(dyno_test_run:effect(), [dyno_targets:target()], shell()) ->
+    [{event, dyno_test_run:event()} | {told, term()}].
+effect(begins, _Targets, _Shell) ->
+    [{told, begins}];
+effect({seen, Node, InRunMs}, _Targets, _Shell) ->
+    [{told, {seen, Node, 1_000_000 * max(0, InRunMs)}}];
+effect({tell, Event}, _Targets, #{job := #{context := Context}}) ->
     tell(Event, Context),
     [];
-effect({save, Recorded}, #{job := #{context := Context}}) ->
+effect({save, Recorded}, _Targets, #{job := #{context := Context}}) ->
     tell({partial, Recorded}, Context),
     [];
-effect({restart, Targets}, _Shell) ->
-    [{restarted, dyno_targets:restart(Targets)}];
-effect({align, ZeroNs, Targets}, _Shell) ->
-    [{aligned, dyno_targets:aligned(Targets, ZeroNs)}];
-effect({attach, {Node, Patterns}, ZeroNs, Custom}, #{job := Job, silence := Silence}) ->
-    ok = dyno_target_silence:add(Silence, Node),
+effect(restart, Targets, _Shell) ->
+    [{event, {restarted, dyno_targets:restart(Targets)}}];
+effect({align, ZeroNs}, Targets, _Shell) ->
+    [{event, {aligned, dyno_targets:aligned(Targets, ZeroNs)}}];
+effect({attach, {Node, Patterns}, ZeroNs, Custom}, _Targets, #{job := Job}) ->
     #{attach := Options, which := {Size, _}, context := Context} = Job,
     Own = own_patterns([{Node, Patterns}]),
     case dyno_targets:attach([Node], Options#{patterns_of => Own}) of
         {ok, Attached} ->
-            {Targets, Joined} = dyno_test_custom:joined(Attached, Size, Context, Custom),
-            AtMs = now_ms(),
-            [{attached, AtMs, begun(ZeroNs, Targets), Joined}];
+            {Joined, Probes} = dyno_test_custom:joined(Attached, Size, Context, Custom),
+            Event = {attached, now_ms(), begun(ZeroNs, Joined), Probes},
+            [{event, Event} | [{told, {attached, Target}} || Target <- Joined]];
         {error, Error} ->
-            [{not_attached, dyno_error:format(Error)}]
+            [{event, {not_attached, dyno_error:format(Error)}}]
     end;
-effect({detach, Target}, _Shell) ->
-    _ = dyno_target:leave([Target]),
-    [];
-effect({last_look, Targets}, _Shell) ->
+effect(last_look, Targets, _Shell) ->
     ok = dyno_targets:last_look(Targets),
     [];
-effect({peek, Targets}, _Shell) ->
-    [{peeked, dyno_targets:peek(Targets)}];
-effect({read, Targets}, #{silence := Silence}) ->
-    ok = dyno_target_silence:ends_in(Silence, 0),
-    Readings = dyno_targets:read(Targets),
-    %% The last samples were sent before the instruments answered.
-    samples() ++ [{read, Readings}];
-effect({process, Custom}, #{job := #{context := #{callbacks := Callbacks}}}) ->
-    [{processed, dyno_test_custom:process(Custom, Callbacks)}];
-effect(measure, #{load := Load, job := Job, silence := Silence}) ->
-    #{context := #{options := Options}, load := {_, Spec}} = Job,
-    ok = dyno_load_source:measure(Load),
-    {_, LoadMs} = dyno_test_plan:load_ms(Options, Spec),
-    ok = dyno_target_silence:ends_in(Silence, LoadMs),
+%% The loss of a single target ends the run.
+effect(peek, [_, _ | _] = Targets, _Shell) ->
+    [{event, {peeked, dyno_targets:peek(Targets)}}];
+effect(peek, _Targets, _Shell) ->
     [];
-effect(close, #{load := Load}) ->
+effect(read, Targets, _Shell) ->
+    [{event, {read, dyno_targets:read(Targets)}}];
+effect({process, Custom}, _Targets, #{job := #{context := #{callbacks := Callbacks}}}) ->
+    [{event, {processed, dyno_test_custom:process(Custom, Callbacks)}}];
+effect(measure, _Targets, #{load := Load}) ->
+    ok = dyno_load_source:measure(Load),
+    [];
+effect(close, _Targets, #{load := Load}) ->
     ok = dyno_load_source:close(Load),
     [];
-effect(load_result, #{load := Load}) ->
-    [{load_result, dyno_load_source:result(Load)}].
+effect(load_result, _Targets, #{load := Load}) ->
+    [{event, {load_result, dyno_load_source:result(Load)}}].
 
 %% Before the begin, the node begins with the others. If it is lost again, the next message reports
 %% so.
@@ -387,15 +438,6 @@ begun(undefined, Attached) ->
 begun(ZeroNs, Attached) ->
     _ = dyno_targets:restart(Attached),
     dyno_targets:aligned(Attached, ZeroNs).
-
-samples() ->
-    receive
-        {dyno_sample, Sampler, TimeMs, Values, CostUs} ->
-            [{sample, Sampler, TimeMs, Values, CostUs} | samples()];
-        {dyno_probe, Pid, AtNs, Of} ->
-            [{custom, Pid, AtNs, Of} | samples()]
-    after 0 -> []
-    end.
 
 now_ms() ->
     erlang:monotonic_time(millisecond).

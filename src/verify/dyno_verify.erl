@@ -142,6 +142,8 @@ handle({tick, _}, Targets, #{show := Show} = State) ->
     {_, #{summaries := Summaries}} = Counted,
     ok = Show({counted, maps:values(Summaries)}),
     Counted;
+handle({message, {dyno_verify, _Node, gave_up}}, _Targets, #{finished := true} = State) ->
+    {[], State};
 handle({message, {dyno_verify, Node, gave_up}}, Targets, State) ->
     Why = "too many faults; the counts until then are told",
     [Target] = [Of || #{node := Where} = Of <- Targets, Where =:= Node],
@@ -153,8 +155,7 @@ handle({leave, #{node := Node} = Target, _How, Why}, _Targets, #{show := Show} =
     ok = Show({fault, Node, Why}),
     {[], unrecorded(Target, State)};
 handle(finish, Targets, State) ->
-    {Events, Finished} = lists:foldl(fun finished/2, {[], State}, Targets),
-    {Events, last(Finished)};
+    lists:foldl(fun finished/2, {[], State#{finished => true}}, Targets);
 handle(_What, _Targets, State) ->
     {[], State}.
 
@@ -209,14 +210,6 @@ unrecorded(#{node := Node} = Target, #{summaries := Summaries} = State) ->
         {error, Error} ->
             Text = dyno_recording_part:text("~ts", [dyno_error:format(Error)]),
             fault(Node, Text, State#{unkept := Text})
-    end.
-
-%% Messages sent before the end.
-last(State) ->
-    receive
-        {dyno_verify, _Node, gave_up} -> last(State);
-        {dyno_verify, Node, What} -> last(told(Node, What, State))
-    after 0 -> State
     end.
 
 -doc false.

@@ -34,7 +34,7 @@ it_ends_with_its_time(_Config) ->
 a_lost_node_was_observed_until_it_was_seen_last(_Config) ->
     {Effects, #{ending := Ending, lost := Lost}} =
         run([a], 10, [{seen, a, ?SECOND}, {seen, a, 4 * ?SECOND}, {lost, a}]),
-    ?assertMatch([{leave, a, lost, _}, finish], Effects),
+    ?assertMatch([{leave, a, {lost, 4_000_000_000}, _}, finish], Effects),
     ?assertEqual(#{a => {lost, 4 * ?SECOND}}, Lost),
     ?assertMatch(
         #{status := failed, error := #{text := ~"node a was lost: 4 s of 10 s were observed"}},
@@ -43,7 +43,7 @@ a_lost_node_was_observed_until_it_was_seen_last(_Config) ->
 
 the_others_go_on(_Config) ->
     {Effects, #{ending := Ending}} = run([a, b], 10, [{seen, a, ?SECOND}, {lost, a}]),
-    ?assertMatch([{leave, a, lost, _}], Effects),
+    ?assertMatch([{leave, a, {lost, _}, _}], Effects),
     ?assertMatch(#{status := failed}, Ending),
     {_, #{ending := Partial}} = run([a, b], 10, [{seen, a, ?SECOND}, {lost, a}, time]),
     ?assertMatch(#{status := partial}, Partial).
@@ -51,7 +51,7 @@ the_others_go_on(_Config) ->
 what_gives_up_is_no_lost_node(_Config) ->
     {Effects, #{ending := Ending, warnings := Warnings}} =
         run([a, b], 10, [{gave_up, a, "too many faults"}, time]),
-    ?assertMatch([{leave, a, unobserved, _}, finish], Effects),
+    ?assertMatch([{leave, a, {unobserved, _}, _}, finish], Effects),
     ?assertMatch(#{status := partial}, Ending),
     ?assertEqual([{~"gave_up", ~"what measured node a gave up: too many faults"}], Warnings).
 

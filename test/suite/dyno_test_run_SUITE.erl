@@ -71,7 +71,7 @@ target(Node) ->
 
 operation(State) -> {ok, State}.
 
-%% All effects of some events, and the run then.
+%% All effects of some events, and the run then. The observer finishes after a stop.
 events(Events, Run) ->
     lists:foldl(
         fun({AtMs, Event}, {Acc, Effects}) ->
@@ -98,16 +98,16 @@ event(Event, AtMs, Run) ->
         Effects
     ).
 
-answer({restart, _}, _AtMs) ->
+answer(restart, _AtMs) ->
     {restarted, ok};
-answer({align, _, Targets}, _AtMs) ->
-    {aligned, Targets};
 answer({attach, {Node, _}, _, Custom}, AtMs) ->
     {attached, AtMs, [target(Node)], Custom};
-answer({peek, Targets}, _AtMs) ->
-    {peeked, #{Node => readings(Node) || #{node := Node} <- Targets}};
-answer({read, Targets}, _AtMs) ->
-    {read, [readings(N) || #{node := N} <- Targets]};
+answer(peek, _AtMs) ->
+    {peeked, #{Node => readings(Node) || Node <- [a@h, b@h]}};
+answer(read, _AtMs) ->
+    {read, [readings(a@h)]};
+answer({stop, _}, _AtMs) ->
+    finish;
 answer({process, Custom}, _AtMs) ->
     {processed, Custom};
 answer(load_result, _AtMs) ->
@@ -125,7 +125,6 @@ names(Effects) ->
             {tell, {interval, _, _}} -> interval;
             {tell, {sample, _, _}} -> sample;
             {stop, _} = Stop -> Stop;
-            {detach, #{node := Node}} -> {detach, Node};
             _ when is_tuple(Effect) -> element(1, Effect);
             _ -> Effect
         end
@@ -168,9 +167,11 @@ from_the_warm_up_to_the_end(_Config) ->
         [
             restart,
             measure,
+            begins,
             measure,
             align,
             interval,
+            seen,
             sample,
             finish,
             read,
@@ -197,17 +198,17 @@ is_interrupted_in_each_phase(_Config) ->
     [
         begin
             {Run, _} = events(Before, run([a@h])),
-            {Stopped, Effects} = event(interrupt, 1250, Run),
+            {Stopped, Effects} = event(finish, 1250, Run),
             ?assertEqual(Expected, names(Effects)),
             ?assertMatch(
                 #{status := interrupted, duration_ns := DurationNs}, recorded(interrupted, Stopped)
             )
         end
      || {Before, Expected, DurationNs} <- [
-            {[], [{stop, interrupted}], 0},
-            {[warm()], [{stop, interrupted}], 0},
-            {[warm(), started()], [read, process, load_result, {stop, interrupted}], 1_050_000_000},
-            {[warm(), started(), finished()], [{stop, interrupted}], 1_000_000_000}
+            {[], [], 0},
+            {[warm()], [], 0},
+            {[warm(), started()], [read, process, load_result], 1_050_000_000},
+            {[warm(), started(), finished()], [], 1_000_000_000}
         ]
     ].
 
@@ -215,12 +216,10 @@ target_goes_down_in_each_phase(_Config) ->
     [
         begin
             {Run, _} = events(Before, run([a@h])),
-            {Stopped, Effects} = event({down, {monitor, a@h}, noconnection}, 1250, Run),
+            {Stopped, Effects} = event({gone, a@h}, 1250, Run),
             Text = <<"node a@h went down during the run", After/binary, ", or went silent">>,
             Outcome = {failed, ~"target_down", Text},
-            ?assertEqual(Reads ++ [{stop, Outcome}], names(Effects)),
-            %% It is not read any more.
-            ?assertEqual([], lists:append([T || {read, T} <- Effects])),
+            ?assertEqual([{stop, Outcome} | Reads], names(Effects)),
             ?assertMatch(
                 #{status := failed, error := #{code := ~"target_down"}, nodes := [#{name := a@h}]},
                 recorded(Outcome, Stopped)
@@ -237,47 +236,37 @@ target_goes_down_in_each_phase(_Config) ->
 %% The run goes on without it, with what was read of it last.
 one_of_several_targets_leaves(_Config) ->
     {Run, _} = events([warm(), started(), interval(2300)], run([a@h, b@h])),
-    {Left, Effects} = event({down, {monitor, b@h}, noconnection}, 2500, Run),
-    ?assertEqual([{detach, b@h}], names(Effects)),
+    {Left, Effects} = event({left, b@h, 1_400_000_000, "node b@h left"}, 9500, Run),
+    ?assertEqual([], Effects),
     ?assertEqual([~"node_left"], warnings(Left)),
     ?assertMatch(#{left := [#{node := b@h}]}, Left),
     {Ended, Last} = events([finished(), ended()], Left),
-    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts} <- Last]),
     ?assertEqual({stop, complete}, lists:last(Last)),
     Recorded = recorded(complete, Ended),
-    ?assertMatch([#{name := a@h}, #{name := b@h, left_ms := 2300}], map_get(nodes, Recorded)),
-    %% A silent node is noticed late: it counts until its last sample.
-    {Seen, _} = event({sample, {sampler, b@h}, 1400, #{}, 1}, 1700, Run),
-    {Late, _} = event({down, {monitor, b@h}, noconnection}, 9500, Seen),
+    ?assertMatch([#{name := a@h}, #{name := b@h, left_ms := 1400}], map_get(nodes, Recorded)),
     ?assertMatch(
         [#{text := {text, <<"node b@h left: it was last seen after 1.4 s;", _/binary>>}}],
-        map_get(warnings, recorded(partial, Late))
+        map_get(warnings, Recorded)
     ),
-    %% Then a@h is the only one: with it the run ends.
-    {_, Down} = event({down, {monitor, a@h}, noconnection}, 2600, Left),
-    ?assertMatch({stop, {failed, ~"target_down", _}}, lists:last(Down)).
+    %% A silent node is noticed late: it counts until its last sample.
+    {_, [{seen, b@h, 1403} | _]} = event({sample, {sampler, b@h}, 1400, #{}, 1}, 1700, Run).
 
 %% The others go on, and the run says what it has not.
 goes_on_without_an_instrument(_Config) ->
     {Run, _} = events([warm(), started()], run([a@h, b@h])),
-    Without = {without, {ref, b@h}, [dyno_agent_calls, dyno_agent_processes], killed},
+    Without = {without, b@h, [dyno_agent_calls, dyno_agent_processes], killed},
     {Next, []} = event(Without, 300, Run),
     ?assertEqual([~"instrument"], warnings(Next)),
-    {Other, []} = event(setelement(2, Without, make_ref()), 300, Run),
-    ?assertEqual([], warnings(Other)),
     {_, Last} = events([finished(), ended()], Next),
     ?assertEqual({stop, complete}, lists:last(Last)).
 
 agent_gives_up(_Config) ->
     {Run, _} = events([warm(), started()], run([a@h, b@h])),
-    {_, Effects} = event({down, {monitor, b@h}, killed}, 300, Run),
+    Why = ~"what measured node b@h gave up: killed",
+    {_, Effects} = event({gave_up, Why}, 300, Run),
     ?assertEqual(
-        [read, process, load_result, {stop, {failed, ~"agent", ~"the agent in b@h ended: killed"}}],
-        names(Effects)
-    ),
-    ?assertEqual([[a@h]], [[N || #{node := N} <- Ts] || {read, Ts} <- Effects]),
-    %% Monitors of others are none of the run's business.
-    ?assertEqual({Run, []}, event({down, {monitor, c@h}, killed}, 300, Run)).
+        [{stop, {failed, ~"agent", Why}}, read, process, load_result], names(Effects)
+    ).
 
 target_joins(_Config) ->
     Joins = fun(AtMs) ->
@@ -297,10 +286,6 @@ target_joins(_Config) ->
         [#{name := a@h}, #{joined_ms := 700}, #{joined_ms := 700}],
         map_get(nodes, recorded(partial, Late))
     ),
-    %% It is read with the others, and one of several now.
-    {Left, _} = event({down, {monitor, a@h}, noconnection}, 1000, Late),
-    {_, Last} = events([finished(), ended()], Left),
-    ?assertEqual([[b@h, c@h]], [[N || #{node := N} <- Ts] || {read, Ts} <- Last]),
     {Refused, []} = dyno_test_run:event({not_attached, "it is gone"}, 900, Run),
     ?assertEqual([~"node_joined"], warnings(Refused)).
 
@@ -310,7 +295,7 @@ targets_cannot_be_named(_Config) ->
 
 %% That it went down is the next message; until then the load waits.
 target_goes_while_the_instruments_restart(_Config) ->
-    {Run, [{restart, _}]} = dyno_test_run:event({load, warm}, 100, run([a@h])),
+    {Run, [restart]} = dyno_test_run:event({load, warm}, 100, run([a@h])),
     ?assertMatch({_, []}, dyno_test_run:event({restarted, gone}, 100, Run)).
 
 load_fails(_Config) ->
@@ -320,8 +305,8 @@ load_fails(_Config) ->
         begin
             {Run, _} = events(Before, run([a@h])),
             {Failed, Effects} = event({load, {failed, Error}}, 500, Run),
-            ?assertEqual(Reads, lists:droplast(names(Effects))),
-            {stop, Outcome} = lists:last(Effects),
+            [{stop, Outcome} | Then] = Effects,
+            ?assertEqual(Reads, names(Then)),
             case Error of
                 Suite -> ?assertEqual({misuse, Suite}, Outcome);
                 Lost -> ?assertMatch({failed, ~"load", <<"load node a@h", _/binary>>}, Outcome)
@@ -336,7 +321,7 @@ load_dies(_Config) ->
     {Run, _} = events([warm(), started()], run([a@h])),
     {_, Effects} = event({load_died, oops}, 500, Run),
     ?assertEqual(
-        [read, process, load_result, {stop, {failed, ~"load", ~"the load generator died: oops"}}],
+        [{stop, {failed, ~"load", ~"the load generator died: oops"}}, read, process, load_result],
         names(Effects)
     ).
 
@@ -353,11 +338,9 @@ reads_targets_that_may_leave(_Config) ->
     Times = [{T, {load, {interval, unknown}}} || T <- lists:seq(500, 4500, 500)],
     Peeks = fun(Nodes) ->
         {_, Effects} = events([warm(), started() | Times], run(Nodes)),
-        length([peek || {peek, _} <- Effects])
+        length([peek || peek <- Effects])
     end,
-    ?assertEqual(2, Peeks([a@h, b@h])),
-    ?assertEqual(0, Peeks([a@h])),
-    ?assertEqual(0, Peeks([])).
+    ?assertEqual(2, Peeks([a@h, b@h])).
 
 samples_of_the_warm_up_are_dropped(_Config) ->
     Sample = fun(AtMs) -> {AtMs, {sample, {sampler, a@h}, AtMs, #{~"vm.processes" => 1}, 1}} end,
@@ -397,7 +380,7 @@ samples_after_the_load_are_dropped(_Config) ->
         {[[5]], [last_look]}, Values([Early, Sample(240, 5), Sample(250, 0), finished()])
     ),
     %% What is interrupted shows all.
-    ?assertEqual({[[66, 67]], []}, Values([Sample(700, 66), {800, interrupt}, Sample(900, 67)])).
+    ?assertEqual({[[66, 67]], []}, Values([Sample(700, 66), {800, finish}, Sample(900, 67)])).
 
 nothing_was_measured(_Config) ->
     {Run, _} = events([warm(), started(), finished()], run([])),
@@ -433,8 +416,8 @@ information_for_the_tear_down(_Config) ->
     {Measured, []} = event({load, {metrics, [Metric]}}, 300, Warned),
     ?assert(lists:member(Metric, map_get(metrics, recorded(partial, Measured)))).
 
-%% Whatever happens, in whatever order: a run ends at most once, and with its last effect; the
-%% instruments are read once at most, and before an end within the measured part; the load is only
+%% Whatever happens, in whatever order: a run ends at most once; the
+%% instruments are read once at most, also after an end within the measured part; the load is only
 %% told to measure when the instruments have been restarted; and what is recorded is a recording.
 whatever_happens(_Config) ->
     dyno_property:holds(
@@ -462,11 +445,12 @@ any_event() ->
         {1, {load, {warning, {~"early_end", ~"it ended"}}}},
         {1, {load_died, oops}},
         {3, {sample, {sampler, a@h}, 500, #{~"vm.processes" => 7}, 12}},
-        {1, {down, {monitor, a@h}, noconnection}},
-        {1, {down, {monitor, b@h}, killed}},
+        {1, {gone, a@h}},
+        {1, {left, b@h, 300_000_000, "node b@h left"}},
+        {1, {gave_up, "what measured node a@h gave up: killed"}},
         {2, joined},
         {1, {not_joined, ~"m:targets/1 raised error: oops"}},
-        {1, interrupt}
+        {1, finish}
     ]).
 
 until_stop([], Run, Effects) ->
@@ -474,7 +458,7 @@ until_stop([], Run, Effects) ->
 until_stop([{AtMs, Event} | Rest], Run, Effects) ->
     {Next, More} = event(with_a_node(AtMs, Event), AtMs, Run),
     case [stop || {stop, _} <- More] of
-        [] -> until_stop(Rest, Next, Effects ++ More);
+        [] when Event =/= finish -> until_stop(Rest, Next, Effects ++ More);
         _ -> {Next, Effects ++ More}
     end.
 
@@ -495,10 +479,13 @@ is_sound(Effects, Run) ->
     Empty = dyno_recording:new(test, ~"whatever", #{}, #{}),
     Recorded = dyno_recording:add_run(Empty, recorded(Status, Run)),
     Count = fun(Is) -> length(lists:filter(Is, Effects)) end,
-    Reads = Count(fun(Effect) -> is_tuple(Effect) andalso element(1, Effect) =:= read end),
-    Restarts = Count(fun(Effect) -> is_tuple(Effect) andalso element(1, Effect) =:= restart end),
+    Reads = Count(fun(Effect) -> Effect =:= read end),
+    Restarts = Count(fun(Effect) -> Effect =:= restart end),
+    Then = lists:dropwhile(
+        fun(Effect) -> not is_tuple(Effect) orelse element(1, Effect) =/= stop end, Effects
+    ),
     length(Stops) =< 1 andalso
-        (Stops =:= [] orelse {stop, hd(Stops)} =:= lists:last(Names)) andalso
+        names(Then) -- [read, process, load_result] =:= [{stop, Of} || Of <- Stops] andalso
         Reads =< 1 + Count(fun(Effect) -> Effect =:= close end) andalso
         Restarts =:= Count(fun(Effect) -> Effect =:= measure end) andalso
         element(1, dyno_recording:validate(Recorded)) =:= ok.
