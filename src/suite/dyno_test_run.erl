@@ -44,13 +44,10 @@
 
 -type event() ::
     {load, dyno_load_source:event()}
-    | {load_died, Reason :: term()}
     | {sample, Sampler :: pid(), TimeMs :: integer(), #{binary() => number()}, CostUs :: integer()}
     | {custom, pid(), AtNs :: integer(), term()}
-    %% A node is lost, or not measured any more, and the others go on; or it was the only one.
+    %% A node is lost, or not measured any more.
     | {left, node(), ObservedNs :: non_neg_integer(), Why :: unicode:chardata()}
-    | {gone, node()}
-    | {gave_up, Why :: unicode:chardata()}
     %% The agent continues without these instruments.
     | {without, node(), [module()], Reason :: term()}
     %% The suite has named another target, or could not.
@@ -181,21 +178,8 @@ event({left, Node, Ns, Why}, _NowMs, Run) ->
         Why, dyno_unit:format(Ns, ~"ns")
     ]),
     {warned(~"node_left", Text, left(Node, Ns div 1_000_000, Run)), []};
-event({gone, Node}, NowMs, Run) ->
-    After =
-        case in_run_ms(NowMs, Run) of
-            undefined -> "";
-            Ms -> [" after ", dyno_unit:format(Ms, ~"ms")]
-        end,
-    fail(
-        ~"target_down", "node ~ts went down during the run~ts, or went silent", [Node, After], Run
-    );
-event({gave_up, Why}, _NowMs, Run) ->
-    fail(~"agent", "~ts", [Why], Run);
 event({without, Node, Instruments, Reason}, _NowMs, Run) ->
     {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
-event({load_died, Reason}, _NowMs, Run) ->
-    fail(~"load", "the load generator died: ~0tP", [Reason, 12], Run);
 event(finish, _NowMs, #{phase := measure} = Run) ->
     {Run, [read, load_result]};
 event(finish, _NowMs, Run) ->
@@ -269,9 +253,6 @@ left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left} = Run) ->
 
 fact(_Key, undefined, Target) -> Target;
 fact(Key, InRunMs, #{facts := Facts} = Target) -> Target#{facts := Facts#{Key => InRunMs}}.
-
-fail(Code, Format, Arguments, Run) ->
-    {Run, [{stop, {failed, Code, text(io_lib:format(Format, Arguments))}}]}.
 
 peek(NowMs, #{peeked_ms := PeekedMs}) -> [peek || NowMs - PeekedMs >= ?PEEK_MS].
 

@@ -280,7 +280,7 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
         begins => later,
         instruments => many
     },
-    #{ended := #{ending := Ending}, visits := More, consumer := #{run := Last} = Shell} =
+    #{ended := Ended, visits := More, consumer := #{run := Last} = Shell} =
         dyno_observer:observe(?MODULE, Plan, #{
             job => Job,
             load => Pid,
@@ -289,32 +289,35 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
             run => Run,
             outcome => undecided
         }),
-    {outcome(Ending, Shell), dyno_test_run:visits(Visits ++ More, Last)}.
+    {outcome(Ended, Shell), dyno_test_run:visits(Visits ++ More, Last)}.
 
-%% The first end counts. A recording of running nodes is complete if all nodes were observed; with a
-%% load the suite knows which nodes are needed.
--spec outcome(dyno_recording_observed:ending(), shell()) -> dyno_test_run:outcome().
-outcome(Ending, #{outcome := Outcome, job := Job} = Shell) ->
-    case {Outcome, records(Job)} of
-        {undecided, _} -> of_nodes(Ending);
-        {complete, true} -> of_nodes(Ending);
-        {complete, false} -> given(Shell);
-        {Other, _} -> Other
+%% A recording of running nodes is complete if all were observed. With a load the suite knows which
+%% nodes are needed.
+-spec outcome(dyno_observation:ended(), shell()) -> dyno_test_run:outcome().
+outcome(#{ending := Ending, lost := Lost}, #{outcome := Outcome, job := Job} = Shell) ->
+    Unobserved = [Node || Node := {unobserved, _} <- Lost],
+    case Outcome of
+        undecided -> of_nodes(Ending);
+        complete when Unobserved =/= [] -> of_nodes(Ending);
+        complete -> given(Ending, records(Job), Shell);
+        _ -> Outcome
     end.
 
 of_nodes(#{status := Status, error := #{code := Code, text := Text}}) -> {Status, Code, Text};
 of_nodes(#{status := Status}) -> Status.
 
-given(#{stood_ms := StoodMs, job := #{load := {_, #{model := Model}}, context := Context}}) when
-    StoodMs > 0, Model =/= none, map_get(load_nodes, map_get(options, Context)) =:= []
-->
-    {failed, ~"standstill",
-        dyno_recording_part:text(
-            "dyno stood still for ~ts and gave no load; nothing may suspend it during a test",
-            [dyno_unit:format(StoodMs, ~"ms")]
-        )};
-given(_Shell) ->
-    complete.
+given(Ending, true, _Shell) ->
+    of_nodes(Ending);
+given(_Ending, false, #{stood_ms := StoodMs, job := #{load := {_, Load}, context := Context}}) ->
+    case {StoodMs, Load, Context} of
+        {Ms, #{model := Model}, #{options := #{load_nodes := []}}} when Ms > 0, Model =/= none ->
+            Format =
+                "dyno stood still for ~ts and gave no load; nothing may suspend it during a test",
+            Text = dyno_recording_part:text(Format, [dyno_unit:format(Ms, ~"ms")]),
+            {failed, ~"standstill", Text};
+        _ ->
+            complete
+    end.
 
 records(#{context := #{form := Form}}) ->
     case Form:form() of
@@ -337,20 +340,16 @@ handle(What, Targets, Shell) ->
     happened(events(What, Targets, Shell), Targets, Shell).
 
 -spec events(term(), [dyno_target:t()], shell()) -> [dyno_test_run:event()].
-events({leave, #{node := Node}, {How, Ns}, Why}, Others, #{job := Job}) ->
-    case {records(Job), How, Others} of
-        {true, unobserved, _} -> [{left, Node, Ns, Why}];
-        {true, lost, _} -> [{left, Node, Ns, ["node ", atom_to_binary(Node), " left"]}];
-        {false, unobserved, _} -> [{gave_up, Why}];
-        {false, lost, []} -> [{gone, Node}];
-        {false, lost, _} -> [{left, Node, Ns, ["node ", atom_to_binary(Node), " left"]}]
-    end;
+events({leave, #{node := Node}, {lost, Ns}, _Why}, _Targets, _Shell) ->
+    [{left, Node, Ns, ["node ", atom_to_binary(Node), " left"]}];
+events({leave, #{node := Node}, {unobserved, Ns}, Why}, _Targets, _Shell) ->
+    [{left, Node, Ns, Why}];
 events({without, #{node := Node}, Instruments, Reason}, _Targets, _Shell) ->
     [{without, Node, Instruments, Reason}];
 events({message, {dyno_load, Load, Of}}, _Targets, #{load := Load}) ->
     [{load, Of}];
 events({message, {'EXIT', Load, Reason}}, _Targets, #{load := Load}) when Reason =/= normal ->
-    [{load_died, Reason}];
+    [{load, {failed, {dyno_test_baseline_run, {load_died, Reason}}}}];
 events({message, {dyno_joins, Joins, Of}}, _Targets, #{joins := Joins}) ->
     [Of];
 events({message, {dyno_sample, Sampler, TimeMs, Values, CostUs}}, _Targets, _Shell) ->

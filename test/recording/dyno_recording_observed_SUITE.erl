@@ -24,7 +24,7 @@ all() ->
 test_killed(Config) ->
     {Status, Output} = tested(Config, "erlang:halt(1, [{flush, false}])", fun(_, _) -> ok end),
     ?assertEqual(3, Status, Output),
-    ?assertMatch({_, _}, binary:match(Output, ~"went down during the run after ")),
+    ?assertMatch({_, _}, binary:match(Output, ~" was lost: ")),
     ?assertMatch({_, _}, binary:match(Output, ~"UNKNOWN")).
 
 dyno_suspended(Config) ->

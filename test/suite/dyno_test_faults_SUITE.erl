@@ -258,7 +258,7 @@ target_killed(Config) ->
     kill_node(Node),
     {ok, Document} = result(Running),
     {ok, Document} = dyno_recording_file:read(in_work(Config, "kept.json")),
-    failed(Document, [atom_to_binary(Node), ~"went down during the run"]),
+    failed(Document, [atom_to_binary(Node), ~" was lost: "]),
     [#{~"status" := ~"failed", ~"size" := 1} = Run] = dyno_recording:runs(Document),
     ?assert(dyno_suites:value(Run, ~"operations.count") > 0),
     ?assertMatch({ok, #{~"count" := N}} when N > 0, dyno_recording:histogram(Run, ~"latency")),

@@ -19,15 +19,12 @@ groups() ->
         {run, [parallel], [
             from_the_warm_up_to_the_end,
             is_interrupted_in_each_phase,
-            target_goes_down_in_each_phase,
             one_of_several_targets_leaves,
             goes_on_without_an_instrument,
-            agent_gives_up,
             target_joins,
             targets_cannot_be_named,
             target_goes_while_the_instruments_restart,
             load_fails,
-            load_dies,
             saves_every_five_seconds,
             reads_targets_that_may_leave,
             samples_of_the_warm_up_are_dropped,
@@ -212,27 +209,6 @@ is_interrupted_in_each_phase(_Config) ->
         ]
     ].
 
-target_goes_down_in_each_phase(_Config) ->
-    [
-        begin
-            {Run, _} = events(Before, run([a@h])),
-            {Stopped, Effects} = event({gone, a@h}, 1250, Run),
-            Text = <<"node a@h went down during the run", After/binary, ", or went silent">>,
-            Outcome = {failed, ~"target_down", Text},
-            ?assertEqual([{stop, Outcome} | Reads], names(Effects)),
-            ?assertMatch(
-                #{status := failed, error := #{code := ~"target_down"}, nodes := [#{name := a@h}]},
-                recorded(Outcome, Stopped)
-            )
-        end
-     || {Before, Reads, After} <- [
-            {[], [], ~""},
-            {[warm()], [], ~""},
-            {[warm(), started()], [read, process, load_result], ~" after 1.05 s"},
-            {[warm(), started(), finished()], [], ~" after 1.05 s"}
-        ]
-    ].
-
 %% The run goes on without it, with what was read of it last.
 one_of_several_targets_leaves(_Config) ->
     {Run, _} = events([warm(), started(), interval(2300)], run([a@h, b@h])),
@@ -259,14 +235,6 @@ goes_on_without_an_instrument(_Config) ->
     ?assertEqual([~"instrument"], warnings(Next)),
     {_, Last} = events([finished(), ended()], Next),
     ?assertEqual({stop, complete}, lists:last(Last)).
-
-agent_gives_up(_Config) ->
-    {Run, _} = events([warm(), started()], run([a@h, b@h])),
-    Why = ~"what measured node b@h gave up: killed",
-    {_, Effects} = event({gave_up, Why}, 300, Run),
-    ?assertEqual(
-        [{stop, {failed, ~"agent", Why}}, read, process, load_result], names(Effects)
-    ).
 
 target_joins(_Config) ->
     Joins = fun(AtMs) ->
@@ -301,6 +269,7 @@ target_goes_while_the_instruments_restart(_Config) ->
 load_fails(_Config) ->
     Suite = {dyno_test_callbacks, {bad_return, {m, operation, 1}, oops, "{ok, WorkerState}"}},
     Lost = {dyno_load, {no_node_left, a@h}},
+    Died = {dyno_test_baseline_run, {load_died, oops}},
     [
         begin
             {Run, _} = events(Before, run([a@h])),
@@ -309,21 +278,14 @@ load_fails(_Config) ->
             ?assertEqual(Reads, names(Then)),
             case Error of
                 Suite -> ?assertEqual({misuse, Suite}, Outcome);
-                Lost -> ?assertMatch({failed, ~"load", <<"load node a@h", _/binary>>}, Outcome)
+                Lost -> ?assertMatch({failed, ~"load", <<"load node a@h", _/binary>>}, Outcome);
+                Died -> ?assertEqual({failed, ~"load", ~"the load generator died: oops"}, Outcome)
             end,
             ?assertMatch(#{status := failed}, recorded(Outcome, Failed))
         end
      || {Before, Reads} <- [{[], []}, {[warm(), started()], [read, process, load_result]}],
-        Error <- [Suite, Lost]
+        Error <- [Suite, Lost, Died]
     ].
-
-load_dies(_Config) ->
-    {Run, _} = events([warm(), started()], run([a@h])),
-    {_, Effects} = event({load_died, oops}, 500, Run),
-    ?assertEqual(
-        [{stop, {failed, ~"load", ~"the load generator died: oops"}}, read, process, load_result],
-        names(Effects)
-    ).
 
 saves_every_five_seconds(_Config) ->
     Times = lists:seq(1000, 21_000, 1000),
@@ -443,11 +405,8 @@ any_event() ->
         {1, {load, {ended, none}}},
         {1, {load, {failed, {dyno_load, {no_node_left, a@h}}}}},
         {1, {load, {warning, {~"early_end", ~"it ended"}}}},
-        {1, {load_died, oops}},
         {3, {sample, {sampler, a@h}, 500, #{~"vm.processes" => 7}, 12}},
-        {1, {gone, a@h}},
         {1, {left, b@h, 300_000_000, "node b@h left"}},
-        {1, {gave_up, "what measured node a@h gave up: killed"}},
         {2, joined},
         {1, {not_joined, ~"m:targets/1 raised error: oops"}},
         {1, finish}
