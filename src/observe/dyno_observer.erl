@@ -60,7 +60,8 @@ Handles one of these:
 * `{message, Message}`: another message came, also those that were sent before the end and not yet
   handled.
 
-The event `{attached, Target}` is another node, or a lost one that the consumer has attached to again.
+The event `{attached, Target}` is another node, or a lost one that the consumer has attached to
+again.
 """.
 -callback handle(What, [dyno_target:t()], State) ->
     {[dyno_observation:event() | {attached, dyno_target:t()} | begins], State}

@@ -17,7 +17,8 @@
 %% dyno_observer decides about lost nodes and interrupts. After an early end the instruments and the
 %% load's results are read too, if the measured part has begun.
 
--export([new/1, event/3, recorded/2, told/2, visits/2, run_info/1, failure/2]).
+-export([new/1, event/3, judge/1, recorded/2, told/2, visits/2, failure/2]).
+-export([custom/1, with_custom/2, run_info/1]).
 -export_type([t/0, event/0, effect/0, outcome/0, recorded/0]).
 
 -type place() :: #{run := binary(), size => non_neg_integer()}.
@@ -62,7 +63,6 @@
     | {attached, AtMs :: integer(), [dyno_targets:target()], dyno_test_custom:t()}
     | {peeked, #{node() => dyno_targets:results()}}
     | {read, [dyno_targets:results()]}
-    | {processed, dyno_test_custom:t()}
     | {load_result, dyno_load_result:t() | none}.
 
 -type effect() ::
@@ -77,8 +77,6 @@
     | last_look
     | peek
     | read
-    %% Lets the suite process the results of its agents.
-    | {process, dyno_test_custom:t()}
     %% To the load.
     | measure
     | close
@@ -167,10 +165,8 @@ event({not_joined, Text}, _NowMs, Run) ->
     {warned(~"targets", Text, Run), []};
 event({peeked, Readings}, NowMs, #{peeked := Peeked} = Run) ->
     {Run#{peeked := maps:merge(Peeked, Readings), peeked_ms := NowMs}, []};
-event({read, Readings}, NowMs, #{left := Left, custom := Custom} = Run) ->
-    {until(NowMs, told({readings, Readings ++ Left}, Run)), [{process, Custom}]};
-event({processed, Custom}, _NowMs, Run) ->
-    {Run#{custom := Custom}, []};
+event({read, Readings}, NowMs, #{left := Left} = Run) ->
+    {until(NowMs, told({readings, Readings ++ Left}, Run)), []};
 event({load_result, Result}, _NowMs, Run) ->
     {told({load, Result}, Run), []};
 event({left, Node, Ns, Why}, _NowMs, Run) ->
@@ -205,8 +201,7 @@ load_event({finished, DurationNs}, _NowMs, #{ends_ms := EndsMs} = Run) ->
     Finished = told({duration_ns, DurationNs}, Run#{ends_ms := Ends, phase := finish}),
     {Finished, [{tell, {phase, finish}}, read, close]};
 load_event({ended, Result}, _NowMs, Run) ->
-    Ended = told({load, Result}, Run),
-    {Ended, [{stop, judge(Ended)}]};
+    {told({load, Result}, Run), [{stop, complete}]};
 load_event({failed, Error}, _NowMs, Run) ->
     {Run, [{stop, failure(~"load", Error)}]};
 load_event({run_info, Info}, _NowMs, Run) ->
@@ -214,8 +209,11 @@ load_event({run_info, Info}, _NowMs, Run) ->
 load_event({Kind, _} = Told, _NowMs, Run) when Kind =:= metrics; Kind =:= warning ->
     {told(Told, Run), []}.
 
-%% A run without success has measured nothing; a custom agent that ended, or gave no results, was
-%% missing.
+-doc """
+The outcome of a run whose load ended: without success nothing was measured; a custom agent that
+ended, or gave no results, was missing.
+""".
+-spec judge(t()) -> outcome().
 judge(#{module := Module, custom := Custom, result := Result}) ->
     case {dyno_test_result:failure(Module, Result), dyno_test_custom:problem(Custom)} of
         {none, none} -> complete;
@@ -304,6 +302,12 @@ visits(Visits, Run) ->
     lists:foldl(
         fun(W, Acc) -> told({warning, W}, Acc) end, told({metrics, Metrics}, Run), Warnings
     ).
+
+-spec custom(t()) -> dyno_test_custom:t().
+custom(#{custom := Custom}) -> Custom.
+
+-spec with_custom(dyno_test_custom:t(), t()) -> t().
+with_custom(Custom, Run) -> Run#{custom := Custom}.
 
 -spec run_info(t()) -> none | {info, term()}.
 run_info(#{run_info := Info}) -> Info.

@@ -268,7 +268,7 @@ with_targets(Targets, Result, #{which := {Size, _} = Which, context := Context} 
     end.
 
 with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = Job) ->
-    #{module := Module, options := Options} = Context,
+    #{module := Module, options := Options, callbacks := Callbacks} = Context,
     Nodes = [Node || #{node := Node} <- Targets],
     {_, LoadMs} = dyno_test_plan:load_ms(Options, Load),
     Standstill = dyno_standstill:start_link(),
@@ -289,33 +289,37 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
             run => Run,
             outcome => undecided
         }),
-    {outcome(Ended, Shell), dyno_test_run:visits(Visits ++ More, Last)}.
+    Custom = dyno_test_custom:process(dyno_test_run:custom(Last), Callbacks),
+    Whole = dyno_test_run:visits(Visits ++ More, dyno_test_run:with_custom(Custom, Last)),
+    {outcome(Ended, Shell#{run := Whole}), Whole}.
 
-%% A recording of running nodes is complete if all were observed. With a load the suite knows which
-%% nodes are needed.
 -spec outcome(dyno_observation:ended(), shell()) -> dyno_test_run:outcome().
-outcome(#{ending := Ending, lost := Lost}, #{outcome := Outcome, job := Job} = Shell) ->
-    Unobserved = [Node || Node := {unobserved, _} <- Lost],
-    case Outcome of
-        undecided -> of_nodes(Ending);
-        complete when Unobserved =/= [] -> of_nodes(Ending);
-        complete -> given(Ending, records(Job), Shell);
-        _ -> Outcome
-    end.
+outcome(#{ending := Ending}, #{outcome := undecided}) ->
+    of_nodes(Ending);
+outcome(Ended, #{outcome := complete, run := Run} = Shell) ->
+    case dyno_test_run:judge(Run) of
+        complete -> whole(Ended, Shell);
+        Failed -> Failed
+    end;
+outcome(_Ended, #{outcome := Failed}) ->
+    Failed.
 
 of_nodes(#{status := Status, error := #{code := Code, text := Text}}) -> {Status, Code, Text};
 of_nodes(#{status := Status}) -> Status.
 
-given(Ending, true, _Shell) ->
-    of_nodes(Ending);
-given(_Ending, false, #{stood_ms := StoodMs, job := #{load := {_, Load}, context := Context}}) ->
-    case {StoodMs, Load, Context} of
-        {Ms, #{model := Model}, #{options := #{load_nodes := []}}} when Ms > 0, Model =/= none ->
+%% A complete run may still lack a part. With a load the suite knows which nodes it needs.
+whole(#{ending := Ending, lost := Lost}, #{stood_ms := StoodMs, job := Job}) ->
+    #{load := {_, #{model := Model}}, context := #{options := #{load_nodes := LoadNodes}}} = Job,
+    Unobserved = [Node || Node := {unobserved, _} <- Lost],
+    case records(Job) orelse Unobserved =/= [] of
+        true ->
+            of_nodes(Ending);
+        false when StoodMs > 0, Model =/= none, LoadNodes =:= [] ->
             Format =
                 "dyno stood still for ~ts and gave no load; nothing may suspend it during a test",
-            Text = dyno_recording_part:text(Format, [dyno_unit:format(Ms, ~"ms")]),
+            Text = dyno_recording_part:text(Format, [dyno_unit:format(StoodMs, ~"ms")]),
             {failed, ~"standstill", Text};
-        _ ->
+        false ->
             complete
     end.
 
@@ -419,8 +423,6 @@ effect(peek, _Targets, _Shell) ->
     [];
 effect(read, Targets, _Shell) ->
     [{event, {read, dyno_targets:read(Targets)}}];
-effect({process, Custom}, _Targets, #{job := #{context := #{callbacks := Callbacks}}}) ->
-    [{event, {processed, dyno_test_custom:process(Custom, Callbacks)}}];
 effect(measure, _Targets, #{load := Load}) ->
     ok = dyno_load_source:measure(Load),
     [];

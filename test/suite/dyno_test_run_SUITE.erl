@@ -105,8 +105,6 @@ answer(read, _AtMs) ->
     {read, [readings(a@h)]};
 answer({stop, _}, _AtMs) ->
     finish;
-answer({process, Custom}, _AtMs) ->
-    {processed, Custom};
 answer(load_result, _AtMs) ->
     {load_result, none};
 answer(_, _AtMs) ->
@@ -172,7 +170,6 @@ from_the_warm_up_to_the_end(_Config) ->
             sample,
             finish,
             read,
-            process,
             close,
             {stop, complete}
         ],
@@ -204,7 +201,7 @@ is_interrupted_in_each_phase(_Config) ->
      || {Before, Expected, DurationNs} <- [
             {[], [], 0},
             {[warm()], [], 0},
-            {[warm(), started()], [read, process, load_result], 1_050_000_000},
+            {[warm(), started()], [read, load_result], 1_050_000_000},
             {[warm(), started(), finished()], [], 1_000_000_000}
         ]
     ].
@@ -283,7 +280,7 @@ load_fails(_Config) ->
             end,
             ?assertMatch(#{status := failed}, recorded(Outcome, Failed))
         end
-     || {Before, Reads} <- [{[], []}, {[warm(), started()], [read, process, load_result]}],
+     || {Before, Reads} <- [{[], []}, {[warm(), started()], [read, load_result]}],
         Error <- [Suite, Lost, Died]
     ].
 
@@ -352,8 +349,8 @@ nothing_was_measured(_Config) ->
     end,
     [
         begin
-            {_, [{stop, {failed, ~"no_operations", Text}}]} =
-                dyno_test_run:event({load, {ended, Result}}, 1300, Run),
+            {Ended, [{stop, complete}]} = dyno_test_run:event({load, {ended, Result}}, 1300, Run),
+            {failed, ~"no_operations", Text} = dyno_test_run:judge(Ended),
             ?assertNotEqual(nomatch, binary:match(Text, Part), Text)
         end
      || {Result, Part} <- [
@@ -444,7 +441,7 @@ is_sound(Effects, Run) ->
         fun(Effect) -> not is_tuple(Effect) orelse element(1, Effect) =/= stop end, Effects
     ),
     length(Stops) =< 1 andalso
-        names(Then) -- [read, process, load_result] =:= [{stop, Of} || Of <- Stops] andalso
+        names(Then) -- [read, load_result] =:= [{stop, Of} || Of <- Stops] andalso
         Reads =< 1 + Count(fun(Effect) -> Effect =:= close end) andalso
         Restarts =:= Count(fun(Effect) -> Effect =:= measure end) andalso
         element(1, dyno_recording:validate(Recorded)) =:= ok.
