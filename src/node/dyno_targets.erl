@@ -7,7 +7,7 @@
 %% them together. Samples go to the attaching process.
 
 -export([
-    attach/2, add/3, warnings/1, find/3, traces/1, restart/1, peek/1, last_look/1, read/1, results/1
+    attach/2, add/3, warnings/1, traces/1, restart/1, peek/1, last_look/1, read/1, results/1
 ]).
 %% Clocks
 -export([aligned/2]).
@@ -300,13 +300,6 @@ result(Module, Read) ->
     case erlang:function_exported(Parts, result, 1) of
         true -> Parts:result(Read);
         false -> Read
-    end.
-
--spec find(monitor | ref | sampler, reference() | pid(), [target()]) -> {ok, target()} | error.
-find(Key, Value, Targets) ->
-    case [Target || #{Key := Is} = Target <- Targets, Is =:= Value] of
-        [Target | _] -> {ok, Target};
-        [] -> error
     end.
 
 -spec format_error(reason()) -> unicode:chardata().

@@ -74,7 +74,7 @@ event({gave_up, Node, Why}, State) ->
     left(Node, unobserved, Text, warned(~"gave_up", Text, State));
 event({without, Node, Instruments, Why}, State) ->
     Text = io_lib:format("~ts went on without ~0tp: ~ts", [Node, Instruments, Why]),
-    {_, Unobserved} = unobserved(Node, unobserved, warned(~"without", Text, State)),
+    {Unobserved, _} = left(Node, unobserved, Text, warned(~"without", Text, State)),
     {Unobserved, []};
 event({How, Node, Ns}, #{known := Known} = State) when How =:= present; How =:= lost ->
     {State#{known := Known#{Node => {How, Ns}}}, []};
@@ -93,13 +93,9 @@ event(stop, State) ->
 event(Status, State) ->
     finish(Status, State).
 
-left(Node, How, Why, State) ->
-    {Lost, Unobserved} = unobserved(Node, How, State),
-    {Unobserved, [{leave, Node, Lost, Why}]}.
-
-unobserved(Node, How, #{known := Known, seen := Seen} = State) ->
+left(Node, How, Why, #{known := Known, seen := Seen} = State) ->
     Lost = {How, maps:get(Node, Seen, 0)},
-    {Lost, State#{known := Known#{Node => Lost}}}.
+    {State#{known := Known#{Node => Lost}}, [{leave, Node, Lost, Why}]}.
 
 warned(Code, Text, #{warnings := Warnings} = State) ->
     State#{warnings := [{Code, dyno_recording_part:text("~ts", [Text])} | Warnings]}.

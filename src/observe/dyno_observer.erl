@@ -36,13 +36,12 @@ still counts as observed.
     return => boolean()
 }.
 
--type observed(Consumer) :: #{
+-type observed() :: #{
     ended := dyno_observation:ended(),
     facts := [map()],
     visits := [dyno_target_visit:t()],
-    consumer := Consumer
+    consumer := State :: term()
 }.
--type observed() :: observed(term()).
 
 -doc "Attaches to the nodes. Any result but `{ok, Plan, State}` is the result of `run/3`.".
 -callback attach([node()], Options :: map()) ->
@@ -127,7 +126,7 @@ observed(Module, Asked, Options) ->
 Observes in the calling process, which owns the targets. It keeps a `dyno_interrupt` that comes
 after the end.
 """.
--spec observe(module(), plan(), Consumer) -> observed(Consumer).
+-spec observe(module(), plan(), State :: term()) -> observed().
 observe(Module, #{nodes := Nodes, targets := Targets} = Plan, Consumer) ->
     Silence = dyno_target_silence:watch(Nodes, 0),
     Facts = facts(Nodes, Targets),

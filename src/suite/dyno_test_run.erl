@@ -125,13 +125,13 @@ event({load, Event}, NowMs, Run) ->
 event({sample, Sampler, TimeMs, Values, CostUs}, _NowMs, #{phase := Phase} = Run) when
     Phase =/= warm_up
 ->
-    case dyno_targets:find(sampler, Sampler, map_get(all, Run)) of
-        {ok, #{node := Node, shift_ms := ShiftMs}} ->
+    case [Of || #{sampler := Is} = Of <- map_get(all, Run), Is =:= Sampler] of
+        [#{node := Node, shift_ms := ShiftMs} | _] ->
             InRunMs = TimeMs + ShiftMs,
             {told({sample, {Node, InRunMs, Values, CostUs}}, Run), [
                 {seen, Node, InRunMs}, {tell, {sample, Node, Values}}
             ]};
-        error ->
+        [] ->
             {Run, []}
     end;
 event({sample, _, _, _, _}, _NowMs, Run) ->

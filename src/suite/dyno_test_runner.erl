@@ -341,26 +341,24 @@ handle(finish, Targets, #{load := Load, joins := Joins, standstill := Standstill
     ok = dyno_load_source:stop(Load),
     {Events, Read#{stood_ms => StoodMs}};
 handle(What, Targets, Shell) ->
-    happened(events(What, Targets, Shell), Targets, Shell).
+    happened(events(What, Shell), Targets, Shell).
 
--spec events(term(), [dyno_target:t()], shell()) -> [dyno_test_run:event()].
-events({leave, #{node := Node}, {lost, Ns}, _Why}, _Targets, _Shell) ->
-    [{left, Node, Ns, ["node ", atom_to_binary(Node), " left"]}];
-events({leave, #{node := Node}, {unobserved, Ns}, Why}, _Targets, _Shell) ->
+-spec events(term(), shell()) -> [dyno_test_run:event()].
+events({leave, #{node := Node}, {_How, Ns}, Why}, _Shell) ->
     [{left, Node, Ns, Why}];
-events({without, #{node := Node}, Instruments, Reason}, _Targets, _Shell) ->
+events({without, #{node := Node}, Instruments, Reason}, _Shell) ->
     [{without, Node, Instruments, Reason}];
-events({message, {dyno_load, Load, Of}}, _Targets, #{load := Load}) ->
+events({message, {dyno_load, Load, Of}}, #{load := Load}) ->
     [{load, Of}];
-events({message, {'EXIT', Load, Reason}}, _Targets, #{load := Load}) when Reason =/= normal ->
+events({message, {'EXIT', Load, Reason}}, #{load := Load}) when Reason =/= normal ->
     [{load, {failed, {dyno_test_baseline_run, {load_died, Reason}}}}];
-events({message, {dyno_joins, Joins, Of}}, _Targets, #{joins := Joins}) ->
+events({message, {dyno_joins, Joins, Of}}, #{joins := Joins}) ->
     [Of];
-events({message, {dyno_sample, Sampler, TimeMs, Values, CostUs}}, _Targets, _Shell) ->
+events({message, {dyno_sample, Sampler, TimeMs, Values, CostUs}}, _Shell) ->
     [{sample, Sampler, TimeMs, Values, CostUs}];
-events({message, {dyno_probe, Pid, AtNs, Of}}, _Targets, _Shell) ->
+events({message, {dyno_probe, Pid, AtNs, Of}}, _Shell) ->
     [{custom, Pid, AtNs, Of}];
-events(_What, _Targets, _Shell) ->
+events(_What, _Shell) ->
     [].
 
 happened(Events, Targets, Shell) ->
