@@ -259,7 +259,8 @@ handle_info(Message, #{members := Members} = State) ->
         {lost, #{node := Lost} = Member, _} ->
             Changed = State#{members := Members#{Lost := Member#{status := lost}}},
             case [here || Node := #{status := here} <- Members, Node =/= Lost] of
-                [] -> {stop, {shutdown, {dyno_bench_remote, {node_lost, Lost}}}, Changed};
+                %% The last sample says so, too.
+                [] -> {stop, {shutdown, {dyno_bench_remote, {node_lost, Lost}}}, sampled(Changed)};
                 [_ | _] -> {noreply, Changed}
             end;
         %% Includes the exit of a port that started the port mapper. gen_server handles the parent's

@@ -6,12 +6,13 @@
 %% Makes a recording of a cluster: each node's throughput and VM state over time, and the table
 %% `cluster`. Pure.
 
--export([document/3]).
+-export([document/4]).
 
 -doc "Oldest sample first. doc/recording.md describes `Parameters`.".
--spec document(#{atom() => term()}, [dyno_bench_cluster:sample()], Environment :: term()) ->
-    dyno_recording:document().
-document(#{codes := [Label]} = Parameters, Samples, Environment) ->
+-spec document(
+    complete | interrupted, #{atom() => term()}, [dyno_bench_cluster:sample()], term()
+) -> dyno_recording:document().
+document(Status, #{codes := [Label]} = Parameters, Samples, Environment) ->
     #{interval_ms := IntervalMs} = Parameters,
     TimesMs = times_ms(Samples, IntervalMs),
     Nodes = [
@@ -20,8 +21,15 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
     ],
     Totals = [PerSecond || #{per_second := PerSecond} <- Samples],
     DurationNs = lists:max([0 | TimesMs]) * 1_000_000,
+    %% A present node may be late for a part of the time.
+    Seen = [
+        {Name, lost, IntervalMs * 1_000_000 * length([x || #{status := here} <- Of])}
+     || {Name, [_ | _] = Of} <- Nodes, #{status := lost} <- [lists:last(Of)]
+    ],
+    Present = [{Name, present, DurationNs} || {Name, _} <- Nodes, not lists:keymember(Name, 1, Seen)],
+    Ending = dyno_recording_observed:ended(Status, undefined, Seen ++ Present),
     Run = #{
-        status => complete,
+        status => dyno_recording_observed:of_run(Ending),
         duration_ns => DurationNs,
         nodes => [#{name => atom_to_binary(Name)} || {Name, _} <- Nodes],
         metrics => [
@@ -33,12 +41,13 @@ document(#{codes := [Label]} = Parameters, Samples, Environment) ->
         series => lists:append([series(Node, Label, TimesMs) || Node <- Nodes]),
         tables => [table(Nodes, Totals)]
     },
-    dyno_bench_result:ended(
+    Document = dyno_bench_result:ended(
         dyno_recording:new(bench, Label, Parameters, Environment),
         [Run],
         DurationNs,
         lists:append([findings(Node) || Node <- Nodes])
-    ).
+    ),
+    dyno_recording_observed:put(Ending, Document).
 
 %% Since the start, which is an interval before the first sample.
 times_ms([], _IntervalMs) ->

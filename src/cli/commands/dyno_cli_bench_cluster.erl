@@ -66,15 +66,15 @@ collect(Cluster, EndMs, Samples) ->
         {complete, Samples}
     end.
 
+ended({failed, {shutdown, {dyno_bench_remote, {node_lost, _}}}}, [_ | _] = Samples, Parameters) ->
+    ended(complete, Samples, Parameters);
 ended({failed, {shutdown, {_Module, _Reason} = Error}}, _Samples, _Parameters) ->
     {error, Error};
 ended({failed, Reason}, _Samples, _Parameters) ->
     {error, {dyno_bench_cluster, {died, Reason}}};
 ended(Status, Samples, Parameters) ->
-    Document = dyno_bench_cluster_result:document(
-        Parameters, lists:reverse(Samples), dyno_environment:collect()
-    ),
-    {ok, dyno_recording:put(Document, status, Status)}.
+    Environment = dyno_environment:collect(),
+    {ok, dyno_bench_cluster_result:document(Status, Parameters, lists:reverse(Samples), Environment)}.
 
 heading() ->
     Own = columns("YYYY-MM-DDTHH:MM:SS-oo:oo", "Node", "Workers", "Per second"),

@@ -255,6 +255,7 @@ recordings(_Config) ->
         }
     ],
     Document = dyno_bench_cluster_result:document(
+        complete,
         #{
             codes => [~"ok."], interval_ms => 1000, mode => cluster
         },
@@ -272,6 +273,10 @@ recordings(_Config) ->
     ),
     {ok, #{~"rows" := [[~"a@x", 1, 11.0, 10.0, 12.0, 2], [~"b@x", 1, 20.0 | _], [~"total" | _]]}} =
         dyno_recording:table(Run, ~"cluster"),
+    ?assertMatch(
+        #{~"status" := ~"partial", ~"error" := #{~"text" := ~"node b@x was lost: 1 s were observed"}},
+        Document
+    ),
     [#{~"text" := Warning}] = map_get(~"warnings", Document),
     ?assertMatch({match, _}, re:run(Warning, "b@x was lost; the last 1 samples")),
     {ok, Text} = dyno_report:render(console, Document, #{}),
