@@ -22,15 +22,16 @@ dyno_observation    decides, without a side effect
 -doc """
 The nodes, and the time to observe: until an interrupt if none is given. The observer watches and
 leaves `targets`. A tick is a second by default. If nodes may return, the loss of all does not end
-the observation. A time that begins later begins at the consumer's event `begins`, and ends at
-another of its events. Of many instruments one may end: the consumer gets `without`, and the node
-still counts as observed.
+the observation. A time that begins later begins at the consumer's event `begins`; if the consumer
+ends it, `for_ms` is an estimate. Of many instruments one may end: the consumer gets `without`, and
+the node still counts as observed.
 """.
 -type plan() :: #{
     nodes := [node()],
     targets := [dyno_target:t()],
     for_ms => pos_integer(),
     begins => later,
+    ends => by_consumer,
     instruments => many,
     tick_ms => pos_integer(),
     return => boolean()
@@ -143,7 +144,7 @@ observe(Module, #{nodes := Nodes, targets := Targets} = Plan, Consumer) ->
         visits => [],
         finished => false
     }),
-    Ended = loop(next_tick(timed(Plan, Begun))),
+    Ended = loop(next_tick(happened([begins || not is_map_key(begins, Plan)], Begun))),
     DurationNs = passed_ns(Ended),
     ok = dyno_target_silence:ends_in(Silence, 0),
     #{consumer := Last, visits := Before, targets := Rest, observation := Observation} =
@@ -155,16 +156,6 @@ observe(Module, #{nodes := Nodes, targets := Targets} = Plan, Consumer) ->
         visits => Before ++ dyno_target:leave(Rest),
         consumer => Last
     }.
-
-timed(#{begins := later}, State) ->
-    State;
-timed(Plan, #{mark := Mark} = State) ->
-    _ = [erlang:send_after(Ms, self(), {Mark, time}) || #{for_ms := Ms} <- [Plan]],
-    begun(State).
-
-begun(#{plan := Plan, silence := Silence} = State) ->
-    ok = dyno_target_silence:ends_in(Silence, maps:get(for_ms, Plan, infinity)),
-    State#{started_ns := now_ns()}.
 
 passed_ns(#{started_ns := not_yet}) -> 0;
 passed_ns(#{started_ns := Ns}) -> now_ns() - Ns.
@@ -231,8 +222,13 @@ handle(What, #{module := Module, targets := Targets, consumer := Consumer} = Sta
 
 happened(Events, State) -> lists:foldl(fun event/2, State, Events).
 
-event(begins, State) ->
-    begun(State);
+event(begins, #{plan := Plan, mark := Mark, silence := Silence} = State) ->
+    ok = dyno_target_silence:ends_in(Silence, maps:get(for_ms, Plan, infinity)),
+    _ = [
+        erlang:send_after(Ms, self(), {Mark, time})
+     || #{for_ms := Ms} <- [Plan], not is_map_key(ends, Plan)
+    ],
+    State#{started_ns := now_ns()};
 event({attached, #{node := Node} = Target}, #{targets := Targets, silence := Silence} = State) ->
     ok = dyno_target_silence:add(Silence, Node),
     event({present, Node, passed_ns(State)}, State#{targets := Targets ++ [Target]});

@@ -60,7 +60,7 @@
 -callback init_run(t(), Size :: non_neg_integer(), SuiteState :: term()) ->
     result({[dyno_suite:target()], RunState :: term()}).
 
--doc "A load and its source; `Default` is the suite's option.".
+-doc "A load and its source, or `none`; `Default` is the suite's option.".
 -callback load(t(), Size :: non_neg_integer(), RunState :: term(), {
     Default :: dyno_suite:model() | dyno_suite:load(), dyno_load_spec:override()
 }) -> result({Source :: module(), dyno_suite:load()}).

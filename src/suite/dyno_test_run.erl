@@ -177,7 +177,7 @@ event({left, Node, Ns, Why}, _NowMs, Run) ->
 event({without, Node, Instruments, Reason}, _NowMs, Run) ->
     {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
 event(finish, _NowMs, #{phase := measure} = Run) ->
-    {Run, [read, load_result]};
+    {Run, [{tell, {phase, finish}}, read, load_result]};
 event(finish, _NowMs, Run) ->
     {Run, []}.
 
@@ -259,7 +259,9 @@ save(NowMs, #{saved_ms := SavedMs} = Run) when NowMs - SavedMs >= ?SAVE_MS ->
 save(_NowMs, Run) ->
     {Run, []}.
 
-%% An unfinished run lasts until now.
+%% An unfinished run lasts until now, unless its end is known.
+until(_NowMs, #{phase := measure, ends_ms := EndsMs} = Run) when is_integer(EndsMs) ->
+    told({duration_ns, EndsMs * 1_000_000}, Run);
 until(NowMs, #{phase := measure} = Run) ->
     told({duration_ns, in_run_ms(NowMs, Run) * 1_000_000}, Run);
 until(_NowMs, Run) ->

@@ -51,7 +51,7 @@
 
 -type shell() :: #{
     job := job(),
-    load := pid(),
+    load := pid() | none,
     joins := pid() | none,
     standstill := pid(),
     run := dyno_test_run:t(),
@@ -272,8 +272,13 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
     Nodes = [Node || #{node := Node} <- Targets],
     {_, LoadMs} = dyno_test_plan:load_ms(Options, Load),
     Standstill = dyno_standstill:start_link(),
-    {ok, Pid} = Source:start_link(load_options(Job)),
-    Plan = #{
+    #{interval_ms := IntervalMs} = LoadOptions = load_options(Job),
+    ByLoad =
+        case Source of
+            none -> #{tick_ms => IntervalMs};
+            _ -> #{ends => by_consumer}
+        end,
+    Plan = ByLoad#{
         nodes => Nodes,
         targets => Targets,
         for_ms => LoadMs,
@@ -283,7 +288,7 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
     #{ended := Ended, visits := More, consumer := #{run := Last} = Shell} =
         dyno_observer:observe(?MODULE, Plan, #{
             job => Job,
-            load => Pid,
+            load => source(Source, LoadOptions),
             joins => dyno_test_joins:start(Module, map_get(run_state, Job), Nodes),
             standstill => Standstill,
             run => Run,
@@ -293,7 +298,18 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
     Whole = dyno_test_run:visits(Visits ++ More, dyno_test_run:with_custom(Custom, Last)),
     {outcome(Ended, Shell#{run := Whole}), Whole}.
 
+%% Without a load the observer keeps the time. Instruments need a warm-up too: they learn which
+%% functions are called, and how often.
+source(none, #{warmup_ms := WarmupMs}) ->
+    _ = erlang:send_after(WarmupMs, self(), {dyno_load, none, warm}),
+    none;
+source(Source, Options) ->
+    {ok, Pid} = Source:start_link(Options),
+    Pid.
+
 -spec outcome(dyno_observation:ended(), shell()) -> dyno_test_run:outcome().
+outcome(#{ending := #{status := complete}} = Ended, #{outcome := undecided} = Shell) ->
+    outcome(Ended, Shell#{outcome := complete});
 outcome(#{ending := Ending}, #{outcome := undecided}) ->
     of_nodes(Ending);
 outcome(Ended, #{outcome := complete, run := Run} = Shell) ->
@@ -335,10 +351,11 @@ records(#{context := #{form := Form}}) ->
 -spec handle(term(), [dyno_target:t()], shell()) ->
     {[dyno_observation:event() | {attached, dyno_target:t()} | begins], shell()}.
 handle(finish, Targets, #{load := Load, joins := Joins, standstill := Standstill} = Shell) ->
-    {Events, Read} = happened([finish], Targets, Shell),
+    Ends = [{load, {ending, erlang:monotonic_time(nanosecond)}} || Load =:= none],
+    {Events, Read} = happened(Ends ++ [finish], Targets, Shell),
     StoodMs = dyno_standstill:stop(Standstill),
     ok = dyno_test_joins:stop(Joins),
-    ok = dyno_load_source:stop(Load),
+    _ = Load =/= none andalso dyno_load_source:stop(Load),
     {Events, Read#{stood_ms => StoodMs}};
 handle(What, Targets, Shell) ->
     happened(events(What, Shell), Targets, Shell).
@@ -348,6 +365,8 @@ events({leave, #{node := Node}, {_How, Ns}, Why}, _Shell) ->
     [{left, Node, Ns, Why}];
 events({without, #{node := Node}, Instruments, Reason}, _Shell) ->
     [{without, Node, Instruments, Reason}];
+events({tick, PassedMs}, #{load := none}) when PassedMs > 0 ->
+    [{load, {interval, unknown}}];
 events({message, {dyno_load, Load, Of}}, #{load := Load}) ->
     [{load, Of}];
 events({message, {'EXIT', Load, Reason}}, #{load := Load}) when Reason =/= normal ->
@@ -421,11 +440,15 @@ effect(peek, _Targets, _Shell) ->
     [];
 effect(read, Targets, _Shell) ->
     [{event, {read, dyno_targets:read(Targets)}}];
+effect(measure, _Targets, #{load := none}) ->
+    [{event, {load, started}}];
 effect(measure, _Targets, #{load := Load}) ->
     ok = dyno_load_source:measure(Load),
     [];
 effect(close, _Targets, #{load := Load}) ->
     ok = dyno_load_source:close(Load),
+    [];
+effect(load_result, _Targets, #{load := none}) ->
     [];
 effect(load_result, _Targets, #{load := Load}) ->
     [{event, {load_result, dyno_load_source:result(Load)}}].

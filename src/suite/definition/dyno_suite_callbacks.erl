@@ -90,7 +90,7 @@ load(Callbacks, Size, RunState, {Default, Override}) ->
     else
         {error, _} = Error ->
             Error;
-        {load, false} when Override =:= #{} -> {ok, {dyno_load_none, #{model => none}}};
+        {load, false} when Override =:= #{} -> {ok, {none, #{model => none}}};
         {load, false} ->
             {error, {dyno_load_spec, no_load}};
         {suite, {error, Reason}} ->

@@ -11,8 +11,8 @@ Records running nodes, without a load and a suite, for `dyno record`.
 }).
 ```
 
-The recording is a test of one run with the load `none` (`m:dyno_load_none`): this module replaces
-the suite, and names the nodes. All instruments of a test run, and those of servers.
+The recording is a test of one run without a load: this module replaces the suite, and names the
+nodes. All instruments of a test run, and those of servers.
 """.
 
 -behaviour(dyno_test_callbacks).
@@ -135,9 +135,9 @@ init_run(Callbacks, _Size, State) ->
     #{nodes := Nodes} = dyno_test_callbacks:given(Callbacks),
     {ok, {[{Node, default} || Node <- Nodes], State}}.
 
--spec load(callbacks(), pos_integer(), undefined, term()) -> {ok, {module(), dyno_suite:load()}}.
+-spec load(callbacks(), pos_integer(), undefined, term()) -> {ok, {none, dyno_suite:load()}}.
 load(_Callbacks, _Size, _State, _Options) ->
-    {ok, {dyno_load_none, #{model => none}}}.
+    {ok, {none, #{model => none}}}.
 
 -spec end_run(callbacks(), undefined, dyno_test_callbacks:info()) -> {ok, ok}.
 end_run(_Callbacks, _State, _Info) -> {ok, ok}.
