@@ -201,7 +201,7 @@ is_interrupted_in_each_phase(_Config) ->
      || {Before, Expected, DurationNs} <- [
             {[], [], 0},
             {[warm()], [], 0},
-            {[warm(), started()], [read, load_result], 1_050_000_000},
+            {[warm(), started()], [finish, read, load_result], 1_050_000_000},
             {[warm(), started(), finished()], [], 1_000_000_000}
         ]
     ].
@@ -280,7 +280,7 @@ load_fails(_Config) ->
             end,
             ?assertMatch(#{status := failed}, recorded(Outcome, Failed))
         end
-     || {Before, Reads} <- [{[], []}, {[warm(), started()], [read, load_result]}],
+     || {Before, Reads} <- [{[], []}, {[warm(), started()], [finish, read, load_result]}],
         Error <- [Suite, Lost, Died]
     ].
 
@@ -441,7 +441,7 @@ is_sound(Effects, Run) ->
         fun(Effect) -> not is_tuple(Effect) orelse element(1, Effect) =/= stop end, Effects
     ),
     length(Stops) =< 1 andalso
-        names(Then) -- [read, load_result] =:= [{stop, Of} || Of <- Stops] andalso
+        names(Then) -- [finish, read, load_result] =:= [{stop, Of} || Of <- Stops] andalso
         Reads =< 1 + Count(fun(Effect) -> Effect =:= close end) andalso
         Restarts =:= Count(fun(Effect) -> Effect =:= measure end) andalso
         element(1, dyno_recording:validate(Recorded)) =:= ok.

@@ -21,13 +21,13 @@ document(Status, #{codes := [Label]} = Parameters, Samples, Environment) ->
     ],
     Totals = [PerSecond || #{per_second := PerSecond} <- Samples],
     DurationNs = lists:max([0 | TimesMs]) * 1_000_000,
-    %% A present node may be late for a part of the time.
-    Seen = [
-        {Name, lost, IntervalMs * 1_000_000 * length([x || #{status := here} <- Of])}
-     || {Name, [_ | _] = Of} <- Nodes, #{status := lost} <- [lists:last(Of)]
-    ],
-    Present = [{Name, present, DurationNs} || {Name, _} <- Nodes, not lists:keymember(Name, 1, Seen)],
-    Ending = dyno_recording_observed:ended(Status, undefined, Seen ++ Present),
+    Lost =
+        #{
+            Name => {lost, IntervalMs * 1_000_000 * length([x || #{status := here} <- Of])}
+         || {Name, [_ | _] = Of} <- Nodes, #{status := lost} <- [lists:last(Of)]
+        },
+    Seen = dyno_recording_observed:nodes([Name || {Name, _} <- Nodes], Lost, DurationNs),
+    Ending = dyno_recording_observed:ended(Status, undefined, Seen),
     Run = #{
         status => dyno_recording_observed:of_run(Ending),
         duration_ns => DurationNs,

@@ -74,7 +74,8 @@ ended({failed, Reason}, _Samples, _Parameters) ->
     {error, {dyno_bench_cluster, {died, Reason}}};
 ended(Status, Samples, Parameters) ->
     Environment = dyno_environment:collect(),
-    {ok, dyno_bench_cluster_result:document(Status, Parameters, lists:reverse(Samples), Environment)}.
+    Oldest = lists:reverse(Samples),
+    {ok, dyno_bench_cluster_result:document(Status, Parameters, Oldest, Environment)}.
 
 heading() ->
     Own = columns("YYYY-MM-DDTHH:MM:SS-oo:oo", "Node", "Workers", "Per second"),

@@ -274,7 +274,10 @@ recordings(_Config) ->
     {ok, #{~"rows" := [[~"a@x", 1, 11.0, 10.0, 12.0, 2], [~"b@x", 1, 20.0 | _], [~"total" | _]]}} =
         dyno_recording:table(Run, ~"cluster"),
     ?assertMatch(
-        #{~"status" := ~"partial", ~"error" := #{~"text" := ~"node b@x was lost: 1 s were observed"}},
+        #{
+            ~"status" := ~"partial",
+            ~"error" := #{~"text" := ~"node b@x was lost: 1 s were observed"}
+        },
         Document
     ),
     [#{~"text" := Warning}] = map_get(~"warnings", Document),
