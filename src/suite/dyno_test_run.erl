@@ -33,7 +33,7 @@
     %% lost nodes.
     peeked := #{node() => dyno_targets:results()},
     peeked_ms := integer(),
-    left := [dyno_targets:results()],
+    readings := [dyno_targets:results()],
     custom := dyno_test_custom:t(),
     result := dyno_test_result:t(),
     run_info := none | {info, term()},
@@ -112,7 +112,7 @@ new(#{targets := Targets, now_ms := NowMs} = About) ->
         all => Targets,
         peeked => #{},
         peeked_ms => NowMs,
-        left => [],
+        readings => [],
         run_info => none,
         started_ms => undefined,
         ends_ms => undefined,
@@ -165,8 +165,8 @@ event({not_joined, Text}, _NowMs, Run) ->
     {warned(~"targets", Text, Run), []};
 event({peeked, Readings}, NowMs, #{peeked := Peeked} = Run) ->
     {Run#{peeked := maps:merge(Peeked, Readings), peeked_ms := NowMs}, []};
-event({read, Readings}, NowMs, #{left := Left} = Run) ->
-    {until(NowMs, told({readings, Readings ++ Left}, Run)), []};
+event({read, Read}, NowMs, #{readings := Readings} = Run) ->
+    {until(NowMs, Run#{readings := Read ++ Readings}), []};
 event({load_result, Result}, _NowMs, Run) ->
     {told({load, Result}, Run), []};
 event({left, Node, Ns, Why}, _NowMs, Run) ->
@@ -214,7 +214,8 @@ The outcome of a run whose load ended: without success nothing was measured; a c
 ended, or gave no results, was missing.
 """.
 -spec judge(t()) -> outcome().
-judge(#{module := Module, custom := Custom, result := Result}) ->
+judge(#{module := Module, custom := Custom, readings := Readings} = Run) ->
+    #{result := Result} = told({readings, Readings}, Run),
     case {dyno_test_result:failure(Module, Result), dyno_test_custom:problem(Custom)} of
         {none, none} -> complete;
         {none, Text} -> {failed, ~"custom_agent", Text};
@@ -236,7 +237,7 @@ why({limit_bytes, Limit, Bytes}) ->
 why(Reason) ->
     io_lib:format("what measures them ended (~0tP)", [Reason, 12]).
 
-left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left} = Run) ->
+left(Node, InRunMs, #{all := All, peeked := Peeked, readings := Readings} = Run) ->
     Marked = [
         case Target of
             #{node := Node} -> fact(left_ms, InRunMs, Target);
@@ -246,7 +247,7 @@ left(Node, InRunMs, #{all := All, peeked := Peeked, left := Left} = Run) ->
     ],
     Run#{
         all := Marked,
-        left := [Results || Of := Results <- Peeked, Of =:= Node] ++ Left
+        readings := [Results || Of := Results <- Peeked, Of =:= Node] ++ Readings
     }.
 
 fact(_Key, undefined, Target) -> Target;
@@ -318,9 +319,9 @@ run_info(#{run_info := Info}) -> Info.
 recorded({misuse, _}, Run) ->
     recorded(failed, Run);
 recorded(Status, #{all := All, custom := Custom, place := Place, result := Result} = Run) ->
-    #{ends_ms := EndsMs} = Run,
+    #{ends_ms := EndsMs, readings := Readings} = Run,
     Parts = dyno_test_custom:parts(Custom, Place#{ends_ms => EndsMs}),
-    Told = [{targets, All}, {custom, Parts}],
+    Told = [{targets, All}, {custom, Parts}, {readings, Readings}],
     Full = lists:foldl(fun dyno_test_result:add/2, Result, Told),
     {Recorded, Verdicts} = dyno_test_result:run(Status, EndsMs, Full),
     {Recorded, dyno_recording_observed:verdicts(Status =:= complete, Verdicts)}.

@@ -439,7 +439,8 @@ effect(peek, [_, _ | _] = Targets, _Shell) ->
 effect(peek, _Targets, _Shell) ->
     [];
 effect(read, Targets, _Shell) ->
-    [{event, {read, dyno_targets:read(Targets)}}];
+    {Lost, Read} = dyno_targets:results(Targets),
+    [{event, {read, Read}} | [{told, Event} || Event <- Lost]];
 effect(measure, _Targets, #{load := none}) ->
     [{event, {load, started}}];
 effect(measure, _Targets, #{load := Load}) ->

@@ -22,6 +22,7 @@ all() ->
         {group, killed},
         {group, one_of_two_killed},
         {group, interrupted},
+        a_stopped_node_is_lost,
         nobody_waits,
         a_crash_is_told
     ].
@@ -205,6 +206,25 @@ kill(Node) ->
     OsPid = erpc:call(Node, os, getpid, []),
     [] = os:cmd("kill -KILL " ++ OsPid),
     ok.
+
+%% Its connection stays: it is noticed when the node is read.
+a_stopped_node_is_lost(_Config) ->
+    [{_, First}, _] = Peers = [dyno_peers:start(), dyno_peers:start()],
+    OsPid = erpc:call(First, os, getpid, []),
+    {ok, #{~"status" := Status, ~"error" := #{~"text" := Text}}} =
+        dyno_record:run([Node || {_, Node} <- Peers], #{
+            duration_ms => 1500,
+            interval_ms => 200,
+            patterns => ["lists:droplast/1"],
+            watch => fun(_, _) ->
+                [] = os:cmd("kill -STOP " ++ OsPid),
+                ok
+            end
+        }),
+    [] = os:cmd("kill -CONT " ++ OsPid),
+    ?assert(lists:member(Status, [~"partial", ~"failed"])),
+    ?assertMatch({_, _}, binary:match(Text, atom_to_binary(First))),
+    lists:foreach(fun dyno_peers:stop/1, Peers).
 
 %% Who asked is killed: the agent leaves.
 nobody_waits(_Config) ->

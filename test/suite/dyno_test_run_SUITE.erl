@@ -212,7 +212,7 @@ one_of_several_targets_leaves(_Config) ->
     {Left, Effects} = event({left, b@h, 1_400_000_000, "node b@h left"}, 9500, Run),
     ?assertEqual([], Effects),
     ?assertEqual([~"node_left"], warnings(Left)),
-    ?assertMatch(#{left := [#{node := b@h}]}, Left),
+    ?assertMatch(#{readings := [#{node := b@h}]}, Left),
     {Ended, Last} = events([finished(), ended()], Left),
     ?assertEqual({stop, complete}, lists:last(Last)),
     Recorded = recorded(complete, Ended),
