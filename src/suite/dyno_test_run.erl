@@ -262,7 +262,7 @@ save(_NowMs, Run) ->
 
 %% An unfinished run lasts until now, unless its end is known.
 until(_NowMs, #{phase := measure, ends_ms := EndsMs} = Run) when is_integer(EndsMs) ->
-    told({duration_ns, EndsMs * 1_000_000}, Run);
+    told({duration_ns, max(0, EndsMs) * 1_000_000}, Run);
 until(NowMs, #{phase := measure} = Run) ->
     told({duration_ns, in_run_ms(NowMs, Run) * 1_000_000}, Run);
 until(_NowMs, Run) ->
