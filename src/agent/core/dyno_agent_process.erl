@@ -8,7 +8,7 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([start_link/2, ask/2, unlimited/0, newest/0, number/1, others/0]).
+-export([start_link/2, ask/2, unlimited/0, newest/0, started_by_others/0, number/1, others/0]).
 -export([within/2, each_beside/3, ending_with/1, kill/1, together_ms/1, waking/0]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
@@ -187,6 +187,7 @@ beside(Fun) ->
     %% On a saturated node a lower priority waits for all others.
     Priority = process_info(self(), priority),
     Options = [monitor, Priority, {min_heap_size, Words}, {max_heap_size, 0}],
+    ok = starts(1),
     {_, Ref} = spawn_opt(ending_with(Fun), Options),
     receive
         {'DOWN', Ref, process, _, {value, Result}} -> Result
@@ -223,6 +224,7 @@ within(Ms, Fun) ->
             error:badarg -> ok
         end
     end,
+    ok = starts(1),
     {_, Ref} = spawn_opt(Done, [monitor, process_info(self(), priority)]),
     receive
         {'DOWN', Ref, process, _, _} -> done
@@ -274,6 +276,7 @@ each_beside(Pids, Tag, {Ask, State}) ->
     Shares = maps:groups_from_list(
         fun({N, _}) -> N rem ?BESIDE end, fun({_, Pid}) -> Pid end, lists:enumerate(Pids)
     ),
+    ok = starts(map_size(Shares)),
     maps:foreach(fun(_, Some) -> spawn_opt(fun() -> Asked(Some) end, [Priority]) end, Shares).
 
 -doc """
@@ -295,7 +298,29 @@ repeat after a million.
 newest() ->
     %% Runs none of our code, which is removed soon after the end.
     Newest = spawn_opt(erlang, yield, [], [{priority, high}]),
+    ok = starts(1),
     {Newest, number(Newest)}.
+
+starts(Count) ->
+    _ = put(?MODULE, Count + own(get(?MODULE))),
+    ok.
+
+own(undefined) -> 0;
+own(Count) -> Count.
+
+-doc """
+A number that grows by 1 with each started process, but those of the instruments. One signal to each
+other instrument.
+""".
+-spec started_by_others() -> integer().
+started_by_others() ->
+    {_, Number} = newest(),
+    Own = [
+        own(Count)
+     || Pid <- [self() | others()],
+        {_, Count} <- [process_info(Pid, {dictionary, ?MODULE})]
+    ],
+    Number - lists:sum(Own).
 
 %% From the printed form `<0.Number.Serial>`; the serial continues the number.
 -doc "The number of a process; later processes have greater ones.".

@@ -67,7 +67,7 @@ modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`
     followed := #{pos_integer() => pos_integer()},
     %% Until now; without functions called too often; or until there were too many processes.
     discovers := yes | in_part | gave_up,
-    %% The processes at the beginning, and those started since.
+    %% The processes at the beginning, and those started since, without the agent's.
     there := pos_integer(),
     started := non_neg_integer(),
     %% Whether all could be asked at the end; otherwise the values are of the scan before.
@@ -140,7 +140,7 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
         waiting => []
     }}.
 
-newest() -> element(2, dyno_agent_process:newest()).
+newest() -> dyno_agent_process:started_by_others().
 
 -spec handle_call(Request, gen_server:from(), state()) ->
     {reply, ok | dyno_agent_process_table:t(), state()} | {noreply, state()}

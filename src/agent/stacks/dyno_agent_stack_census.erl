@@ -16,7 +16,7 @@
 %% (dyno_agent_stack_seeds). Of very many processes the list holds a part, another one each time:
 %% collecting a longer list would stop its scheduler for more than 1 ms.
 
--export([new/1, instant/1, started/1, list_cost/1, seeded/2, count/1, some/2]).
+-export([new/1, instant/1, listed/1, list_cost/1, seeded/2, count/1, some/2]).
 -export_type([t/0, found/0]).
 
 -opaque t() :: #{
@@ -69,27 +69,16 @@ new(ListEvery) ->
         own => []
     }.
 
--doc """
-The running or ready processes without the calling one, and the number started since the last
-instant.
-""".
--spec instant(t()) -> {[found()], Started :: non_neg_integer(), t()}.
+-doc "The running or ready processes without the calling one.".
+-spec instant(t()) -> {[found()], t()}.
 instant(Census) ->
-    {Started, Listed} = started(Census),
+    Listed = listed(Census),
     Young = young(Listed),
     {Known, Next} = known(Listed, [Pid || {Pid, _} <- Young]),
-    {Young ++ Known, Started, Next}.
+    {Young ++ Known, Next}.
 
 -doc "Like `instant/1`, but does not ask which processes run.".
--spec started(t()) -> {Started :: non_neg_integer(), t()}.
-started(#{now := Before} = Census) ->
-    #{now := Now} = Listed = listed(Census),
-    %% The process that told the number was started too.
-    case Before of
-        0 -> {0, Listed};
-        _ -> {max(0, Now - Before - 1), Listed}
-    end.
-
+-spec listed(t()) -> t().
 listed(#{next_list := NextList, list_every := ListEvery, own := Before} = Census) ->
     {Newest, Now} = dyno_agent_process:newest(),
     Own = lists:sublist([Newest | Before], ?OWN),

@@ -75,6 +75,8 @@ together for at most one a scheduler.
     instants := non_neg_integer(),
     %% Those that came too late to see what ran.
     late := non_neg_integer(),
+    %% A process that ran and was not met: its share of the reductions, and its name.
+    unmet := {float(), binary()} | none,
     duration_ns := non_neg_integer(),
     cost_ns := non_neg_integer(),
     samples := dyno_agent_stack_samples:reading(),
@@ -85,7 +87,7 @@ together for at most one a scheduler.
     %% with any.
     ran := {number(), non_neg_integer()},
     purpose := test | profile,
-    %% Processes started, without this instrument's.
+    %% Processes started, without the agent's.
     started := non_neg_integer(),
     cpu := none | dyno_agent_cpu:counted() | {refused, dyno_agent_cpu:reason()}
 }.
@@ -106,6 +108,7 @@ together for at most one a scheduler.
     samples := dyno_agent_stack_samples:t(),
     instants := non_neg_integer(),
     late := {Instants :: non_neg_integer(), dyno_agent_stack_late:t()},
+    watched := dyno_agent_stack_unmet:t(),
     %% Native: when the next instant is due.
     due := integer(),
     started := non_neg_integer(),
@@ -212,13 +215,16 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu, kinds := Kinds} 
         samples := dyno_agent_stack_samples:restart(Samples),
         instants => 0,
         late => {0, dyno_agent_stack_late:new(Threads)},
-        started => 0,
+        started => dyno_agent_process:started_by_others(),
         cost => 0,
         since => erlang:monotonic_time(),
         idle => {erlang:monotonic_time(millisecond), 0, 0},
         before => dyno_agent_threads:read(Threads),
-        ran => {0, 0}
+        ran => {0, 0},
+        watched => #{}
     }.
+
+met(#{ran := {Sum, _}}) -> Sum.
 
 question() ->
     {parent, Parent} = process_info(self(), parent),
@@ -234,8 +240,10 @@ handle_call(restart, _From, State) ->
     {reply, ok, restarted(State)};
 handle_call(read, _From, #{threads := Threads, samples := Samples, cpu := Cpu} = State) ->
     {reply,
-        (maps:with([instants, ran, purpose, started], State))#{
+        (maps:with([instants, ran, purpose], State))#{
+            started => max(0, dyno_agent_process:started_by_others() - map_get(started, State)),
             late => element(1, map_get(late, State)),
+            unmet => dyno_agent_stack_unmet:unmet(met(State), map_get(watched, State)),
             duration_ns => nanoseconds(erlang:monotonic_time() - map_get(since, State)),
             cost_ns => nanoseconds(map_get(cost, State)),
             samples => dyno_agent_stack_samples:read(Samples),
@@ -263,7 +271,10 @@ handle_info({dyno_agent_cpu, busy}, #{idle := {At, Switches, ForMs}} = State) wh
     _ = erlang:cancel_timer(Timer),
     {noreply, scheduled(State#{idle := {At, Switches, 0}})};
 handle_info({seeds, Busy, Queued, Cost}, #{census := Census, cost := Before} = State) ->
+    #{kinds := Kinds, watched := Watched} = State,
+    Others = [Pid || Pid <- Busy, not dyno_agent_stack_kinds:is_own(Pid, Kinds)],
     {noreply, State#{
+        watched := dyno_agent_stack_unmet:watch(Others, met(State), Watched),
         census := dyno_agent_stack_census:seeded(Busy, Census),
         queued := Queued,
         cost := Before + Cost
@@ -314,16 +325,14 @@ instant(#{instants := N, due := Due, late := {Count, Late}} = State) ->
             waiting(false, State#{instants := N + 1, late := {Count + 1, Next}})
     end.
 
-in_time(#{instants := N, started := StartedBefore, late := {Count, Late}} = State) ->
+in_time(#{instants := N, late := {Count, Late}} = State) ->
     %% Before the census, which starts a process. Between more frequent instants schedulers spin on.
     IsIdle = is_pid(map_get(cpu, State)) andalso erlang:statistics(total_active_tasks) =:= 1,
     Begin = erlang:monotonic_time(),
-    {Ready, Started, Next} = census(State),
+    {Ready, Next} = census(State),
     Asking = erlang:monotonic_time(),
     Listing = dyno_agent_stack_census:list_cost(Next),
-    %% Processes before the first instant were started before the restart as well.
-    StartedNow = lists:sum([StartedBefore + Started || N > 0]),
-    Counted = State#{instants := N + 1, started := StartedNow, census := Next},
+    Counted = State#{instants := N + 1, census := Next},
     %% The question whether it runs waits for a process as well.
     TookNs = nanoseconds(Asking - Begin - Listing),
     case dyno_agent_stack_late:limit(TookNs, erlang:system_info(schedulers_online), Late) of
@@ -346,8 +355,7 @@ asked(IsIdle, Running, ListedIn, State) ->
     waiting(IsIdle, spent(Took, length(Running), Listing, Seen)).
 
 census(#{census := Census, cpu := Cpu}) when is_pid(Cpu) ->
-    {Started, Next} = dyno_agent_stack_census:started(Census),
-    {[], Started, Next};
+    {[], dyno_agent_stack_census:listed(Census)};
 census(#{census := Census}) ->
     dyno_agent_stack_census:instant(Census).
 
@@ -488,8 +496,8 @@ waits({Pid, Kind, Held, How, Frames, Who}, State) ->
 waits(_RanMeanwhile, State) ->
     State.
 
-add({Pid, Who, Frames}, Weight, Ran, State) ->
-    case group(Pid, Who, Frames, State) of
+add({Pid, Who, Frames}, Weight, Ran, #{watched := Watched} = State) ->
+    case group(Pid, Who, Frames, State#{watched := dyno_agent_stack_unmet:met(Pid, Watched)}) of
         {own, Next} ->
             Next;
         {Group, #{samples := Samples} = Next} ->

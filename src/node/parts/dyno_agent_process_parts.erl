@@ -42,6 +42,8 @@
 -define(LEAST_FOLLOWED, 10).
 %% If the processes started are more than this multiple of those found, some may be missing.
 -define(MANY_MORE, 2).
+%% Each question of another node starts one, too.
+-define(BY_DYNO, 1000).
 
 -spec config(dyno_agent_instrument:options()) -> dyno_agent_processes:config() | off.
 config(#{patterns := []}) ->
@@ -209,7 +211,7 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
             }
          || Discovers =:= in_part,
             #{started := Started} <- [Results],
-            Started > ?MANY_MORE * Discovered
+            Started > ?MANY_MORE * Discovered + ?BY_DYNO
         ].
 
 %% Every process has memory: a group without any was too short-lived to be sampled.

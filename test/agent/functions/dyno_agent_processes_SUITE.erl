@@ -26,7 +26,8 @@ groups() ->
             nobody_says_what_is_called_too_often,
             how_long_short_lived_processes_live,
             counts_garbage_collections,
-            leaves_its_own_out
+            leaves_its_own_out,
+            counts_none_of_its_own
         ]}
     ].
 
@@ -194,6 +195,21 @@ counts_garbage_collections(_Config) ->
     end).
 
 %% They call lists, maps and gen_server themselves, all the time.
+%% Each look for new processes starts one.
+counts_none_of_its_own(_Config) ->
+    with_discovery([{dyno_kinds, '_', '_'}], fun(Node, _Discovery) ->
+        Started = dyno_peers:eval(Node, """
+        Caller = self(),
+        spawn(fun() ->
+            Before = dyno_agent_process:started_by_others(),
+            [dyno_agent_process:newest() || _ <- lists:seq(1, 1000)],
+            Caller ! {started, dyno_agent_process:started_by_others() - Before}
+        end),
+        receive {started, N} -> N end.
+        """),
+        ?assert(Started < 500, Started)
+    end).
+
 leaves_its_own_out(_Config) ->
     Patterns = [{M, '_', '_'} || M <- [lists, maps, gen_server, dyno_kinds]],
     with_discovery(Patterns, fun(Node, Discovery) ->
