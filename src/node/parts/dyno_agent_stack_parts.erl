@@ -361,8 +361,9 @@ unmet(Role, #{unmet := {Share, Name}}) ->
     [
         {
             ~"unmet_process",
-            "~ts made ~ts of the reductions of ~ts and was never met while it ran, as one of "
-            "priority max: its processor time is not known, and all shares are of the rest",
+            "~ts made ~ts of the reductions of ~ts and was never met while it ran (its turns are "
+            "short, or its priority is max): its processor time is not known, and all shares are "
+            "of the rest",
             [Name, {Share, ~"ratio"}, Role],
             ?SEE_WITH_CPU
         }
