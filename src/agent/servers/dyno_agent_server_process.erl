@@ -276,7 +276,7 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         queue_low => lists:min([Before, Now | [Min || #{min := Min} <- [Queue]]]),
         queue => Queue,
         delay => Delay,
-        delay_high => delay_high(Delay, Values),
+        delay_high => delay_high(Delay, postponed(Callbacks), Values),
         delay_method => Method,
         delay_unknown => Unknown,
         wall_ns => WallNs,
@@ -404,10 +404,26 @@ delay(_Server, #{delay_error := ErrorNs} = Values) ->
             {Histogram, 0, Method}
     end.
 
-delay_high(none, _Values) ->
+%% A postponed message waits on, unseen: each may be one of those that seemed to wait the least.
+delay_high(none, _Postponed, _Values) ->
     none;
-delay_high(_Known, Values) ->
-    dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(most_delay, Values)).
+delay_high(#{count := Count}, Postponed, Values) ->
+    Most = dyno_agent_server_hook:buckets(most_delay, Values),
+    Endless = [{dyno_agent_server_counters:index(1 bsl 62), min(Count, Postponed)}],
+    dyno_agent_server_counters:histogram(
+        without_least(Postponed, Most) ++ [Of || {_, N} = Of <- Endless, N > 0]
+    ).
+
+without_least(N, [{_, Count} | Buckets]) when N >= Count -> without_least(N - Count, Buckets);
+without_least(N, [{Index, Count} | Buckets]) -> [{Index, Count - N} | Buckets];
+without_least(_N, []) -> [].
+
+postponed(Callbacks) ->
+    lists:sum([
+        Count
+     || #{name := Name, count := Count} <- Callbacks,
+        binary:match(Name, ~" (postponed)") =/= nomatch
+    ]).
 
 sum_of(Position, Times) -> sum_of(Position, Times, undefined).
 

@@ -175,7 +175,11 @@ waited(Share, #{delay := #{buckets := Least}, delay_high := Most, missed := Miss
 
 %% A message may have been counted between the readings of the two histograms.
 most(Rank, Seen, #{buckets := [_ | _] = Most}) when Rank =< Seen ->
-    value(min(Rank, sum_of(Most)), Most);
+    Index = at(min(Rank, sum_of(Most)), Most),
+    case Index =:= dyno_agent_server_counters:index(1 bsl 62) of
+        true -> undefined;
+        false -> middle(Index)
+    end;
 most(_Rank, _Seen, _Missed) ->
     undefined.
 
@@ -246,8 +250,10 @@ quantile(Share, Buckets) ->
 
 sum_of(Buckets) -> lists:sum([Count || {_, Count} <- Buckets]).
 
-value(Rank, Buckets) ->
-    {Low, High} = dyno_agent_server_counters:bounds(at(Rank, Buckets)),
+value(Rank, Buckets) -> middle(at(Rank, Buckets)).
+
+middle(Index) ->
+    {Low, High} = dyno_agent_server_counters:bounds(Index),
     (Low + High - 1) div 2.
 
 at(Rank, [{Index, Count} | _]) when Rank =< Count -> Index;
