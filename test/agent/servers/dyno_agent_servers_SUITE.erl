@@ -808,9 +808,14 @@ states_of_a_state_machine(_Config) ->
             is_integer(CpuNs)
         end),
         [push(Pid) || _ <- lists:seq(1, 3)],
-        #{servers := [#{callbacks := Callbacks, behaviour := gen_statem}]} =
+        #{servers := [#{callbacks := Callbacks, behaviour := gen_statem} = Machine]} =
             dyno_agent_servers:next(Servers),
         ct:log("~tp", [Callbacks]),
+        %% How long a postponed message waits on is not known.
+        _ = [
+            {_, _, undefined} = dyno_agent_server_parts:waited(0.99, Machine)
+         || #{delay := #{count := _}} <- [Machine]
+        ],
         #{count := 3, wall := #{min := Push}} = callback(~"locked/call", Callbacks),
         %% What was postponed came before that as well.
         #{count := 3} = callback(~"locked/cast (postponed)", Callbacks),
