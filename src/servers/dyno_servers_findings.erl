@@ -116,7 +116,8 @@ backlog(#{rate := Rate, queue_now := Queue} = Row) when is_number(Rate) ->
             [finding(backlog, server_backlog, warning, Text, #{value => WaitNs}, Row)];
         true ->
             Text = text("~ts, and none was done", [waiting(Queue)]),
-            [finding(backlog, server_backlog, warning, Text, #{}, Row)];
+            Advice = ~"Find where it hangs: a profile shows its stack, and what it waits for.",
+            [finding(backlog, server_backlog, warning, Text, #{advice => Advice}, Row)];
         false ->
             busy(Row)
     end;
