@@ -218,6 +218,7 @@ callbacks_spec() ->
         {~"callback", ~"Callback", string, key, callback},
         {~"rate", ~"Rate", {number, ~"1/s"}, ~"Callbacks a second.", rate},
         {~"wall", ~"In it", ns, ~"Wall time, all together.", wall_ns},
+        bound(low, ~"wall", ns, fun if_missed/1),
         times(),
         {~"cpu_per_call", ~"CPU a call", ns, ~"On a processor.", cpu_mean},
         {~"words_per_call", ~"Words a call", {number, ~"words"}, Heap, words_mean},
@@ -234,6 +235,7 @@ messages_spec() ->
         {~"callback", ~"Callback", string, note, callback},
         {~"rate", ~"Rate", {number, ~"1/s"}, ~"Messages a second.", rate},
         {~"wall", ~"In callbacks", ns, ~"Wall time, all together.", wall_ns},
+        bound(low, ~"wall", ns, fun if_missed/1),
         {~"mean", ~"Mean", ns, [lower, ~"Wall time of its callback."], mean},
         {~"count", ~"Messages", count, ~"How many.", count}
     ]).
@@ -395,7 +397,8 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
         "they were, or before there was room for them",
     Missed =
         "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just "
-        "begun or answered sys late: their busy time is a lower bound",
+        "begun or answered sys late: their time in callbacks is a lower bound; where processes "
+        "ended and this is more than 10 %, percentiles and rates of message kinds are not known",
     Counted =
         "~ts: callbacks were counted in ~ts of the time of the servers; rates and shares are of "
         "that time, sums are lower bounds",

@@ -24,6 +24,8 @@ time: one that is 62 % busy saturates at 1.6 times its rate.
 
 %% A window may be a little longer than the lives in it.
 -define(WHOLE, 0.9).
+%% The least share of callbacks that stands for all.
+-define(NEARLY_ALL, 0.9).
 
 -doc "The figures of a sum over a time.".
 -spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
@@ -51,7 +53,7 @@ row(Sum, DurationNs) ->
     All = dyno_servers_window:all_callbacks(Sum#{
         callbacks := dyno_servers_window:known_cpu(Sum)
     }),
-    Numbers = known(Measured, callback(All, Counted)),
+    Numbers = known(Measured, callback(All, is_biased(All, Sum), Counted)),
     Lived = lived(Sum, DurationNs),
     Share = fun(Ns, OfNs) -> of_life(dyno_servers_window:share(Ns, OfNs), Lived) end,
     {Busy, OnCpu} = {Share(BusyNs, BusyOfNs), Share(CpuNs, CpuOfNs)},
@@ -122,19 +124,22 @@ exceptions(_Labels, Count) -> Count.
 
 %% Not measured: unknown, not 0.
 known([none], Numbers) -> Numbers#{count := undefined, rate := undefined};
-known(_Measured, Numbers) -> Numbers.
+known(true, _Biased) -> undefined;
+known(_Measured, Known) -> Known.
 
 -doc "A row for each callback of a sum.".
 -spec callbacks(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
 callbacks(#{labels := Labels} = Sum, DurationNs) ->
     [
-        (maps:merge(Same, callback(Callback, counted_ns(Sum, DurationNs))))#{
+        (maps:merge(Same, callback(Callback, IsBiased, counted_ns(Sum, DurationNs))))#{
             callback => Name,
             wall_ns => wall(Callback),
+            missed => untimed(Callback),
             exceptions => exceptions(Labels, map_get(exceptions, Callback))
         }
      || #{name := Name, count := Count} = Callback <- dyno_servers_window:known_cpu(Sum),
         Count > 0,
+        IsBiased <- [is_biased(Callback, Sum)],
         Same <- [maps:merge(Labels, maps:with([stops, cpu_ns, words], Callback))]
     ].
 
@@ -143,20 +148,41 @@ callbacks(#{labels := Labels} = Sum, DurationNs) ->
 tags(#{tags := Tags, labels := Labels, callbacks := Callbacks} = Sum, DurationNs) ->
     Counted = counted_ns(Sum, DurationNs),
     [
-        maps:merge(Labels, Tag#{rate => rate(N * All / Timed, Counted), mean => WallNs / N})
+        maps:merge(Labels, Tag#{
+            rate => known(IsBiased, rate(N * All / Timed, Counted)),
+            mean => known(IsBiased, WallNs / N),
+            missed => All - Timed
+        })
      || #{callback := Of, count := N, wall_ns := WallNs} = Tag <- Tags,
         N > 0,
-        #{name := Name, count := All, missed := Missed} <- Callbacks,
+        #{name := Name, count := Counts, missed := Missed} <- Callbacks,
         Name =:= Of,
-        %% Only the hook distinguishes kinds of messages: the missed ones count as of the same.
-        Timed <- [max(N, All - Missed)]
+        Seen <- [lists:sum([M || #{callback := In, count := M} <- Tags, In =:= Of])],
+        All <- [max(Seen, Counts)],
+        %% The missed ones count as of the same kinds, of which the rarest may not be here.
+        Timed <- [
+            case length(Tags) < dyno_servers_window:most_tags() of
+                true -> Seen;
+                false -> max(Seen, All - Missed)
+            end
+        ],
+        IsBiased <- [is_biased(All, Timed, Sum)]
     ].
+
+%% Of processes that began and ended, the first and last calls are missed, and the quickest lives.
+is_biased(#{count := Count} = Callback, Sum) ->
+    is_biased(Count, Count - untimed(Callback), Sum).
+
+is_biased(All, Timed, #{ended := Ended}) -> Ended > 0 andalso Timed < ?NEARLY_ALL * All.
+
+untimed(#{wall := none, missed := Missed}) -> Missed;
+untimed(#{wall := #{count := Timed}, count := All, missed := Missed}) -> max(Missed, All - Timed).
 
 wall(#{wall := none}) -> undefined;
 wall(#{wall := #{sum := SumNs}}) -> SumNs.
 
-callback(#{count := Count, cpu_ns := CpuNs, words := Words} = Callback, DurationNs) ->
-    maps:merge(times(Callback), #{
+callback(#{count := Count, cpu_ns := CpuNs, words := Words} = Callback, IsBiased, DurationNs) ->
+    maps:merge(times(known(IsBiased, Callback)), #{
         count => Count,
         rate => rate(Count, DurationNs),
         cpu_mean => mean(CpuNs, Count),

@@ -14,7 +14,7 @@ Windows begin and end at whole multiples of the interval, so those of several no
 """.
 
 -export([new/1, sums/2, for_sinks/2, groups/0, group/2, group/3, add/3, all_callbacks/1]).
--export([share/2, pid/1, known_cpu/1, is_dirty/1]).
+-export([share/2, pid/1, known_cpu/1, is_dirty/1, most_tags/0]).
 -export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
 -type window() :: #{
@@ -328,6 +328,10 @@ tags(As, []) ->
 tags(As, Bs) ->
     ByTime = fun(A, B) -> {map_get(wall_ns, A), A} >= {map_get(wall_ns, B), B} end,
     lists:sublist(lists:sort(ByTime, together([tag, callback], As ++ Bs)), ?MOST_TAGS).
+
+-doc "The most kinds of messages in a sum.".
+-spec most_tags() -> pos_integer().
+most_tags() -> ?MOST_TAGS.
 
 %% Joins maps with equal values of these keys; their numbers add up.
 together(Keys, Maps) ->

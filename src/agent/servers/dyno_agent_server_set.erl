@@ -249,14 +249,21 @@ found({Pid, Of, At, _InitNs}, #{filter := Filter, is_flagging := IsFlagging} = S
                 false -> Known
             end;
         {Server, _} ->
-            choose(Pid, Server, Since, Set)
+            choose(Pid, with_name(Of, Server), Since, Set)
     end.
+
+%% A process that is ending has lost its registered name.
+with_name(Of, #{kind := module, pid := Pid} = Server) ->
+    Keys = [registered, label, kind, name],
+    maps:merge(Server, maps:with(Keys, dyno_agent_process_filter:ended(Pid, Of)));
+with_name(_Of, Server) ->
+    Server.
 
 named(Of, #{server := #{kind := module, pid := Pid}} = One) ->
     Server =
         case dyno_agent_process_filter:describe(Pid, #{}) of
             {gone, _} -> dyno_agent_process_filter:ended(Pid, Of);
-            {Described, _} -> Described
+            {Described, _} -> with_name(Of, Described)
         end,
     dyno_agent_server_process:named(Server, One);
 named(_Of, One) ->
