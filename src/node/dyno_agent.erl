@@ -21,11 +21,11 @@ The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` if the agent stops by
 too much memory or ended. The caller may monitor `guard/1`.
 """.
 
--export([attach/2, detach/1, detach_all/1, start/3, guard/1, node/1, ref/1, modules/0]).
+-export([attach/2, detach/1, detach_all/1, start/3, starting/2, guard/1, node/1, ref/1, modules/0]).
 -export([processes/1]).
 -export([new_idle/0, release/1, leave/2]).
 -export([format_error/1, fault/1]).
--export_type([agent/0, idle/0, options/0, reason/0]).
+-export_type([agent/0, idle/0, options/0, start/0, reason/0]).
 
 -opaque agent() :: #{
     node := node(),
@@ -37,6 +37,9 @@ too much memory or ended. The caller may monitor `guard/1`.
     processes := pos_integer(),
     cost := dyno_target_visit:meter()
 }.
+
+-doc "Starts an instrument, as `start/3` does.".
+-type start() :: fun((module(), map()) -> {ok, pid()} | {error, dyno_error:error()}).
 
 -doc """
 Detached agents left in their nodes with only the cleaner running. The next `attach/2` to such a
@@ -409,9 +412,16 @@ Starts an instrument (`m:dyno_agent_instrument`) or a custom probe (`dyno_agent_
 target, with the configuration of its `config()` type.
 """.
 -spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
-start(#{cleaner := Cleaner, cost := Cost} = Agent, Instrument, Config) ->
+start(Agent, Instrument, Config) ->
+    starting(Agent, fun(Start) -> Start(Instrument, Config) end).
+
+-doc "Starts several with a function, and measures their cost together.".
+-spec starting(agent(), fun((start()) -> Result)) -> Result.
+starting(#{cleaner := Cleaner, cost := Cost} = Agent, Fun) ->
     dyno_target_silence:during([?MODULE:node(Agent)], fun() ->
-        dyno_target_visit:metered(Cleaner, Cost, fun() -> started(Agent, Instrument, Config) end)
+        dyno_target_visit:metered(Cleaner, Cost, fun() ->
+            Fun(fun(Instrument, Config) -> started(Agent, Instrument, Config) end)
+        end)
     end).
 
 started(#{node := Node, guard := Guard}, Instrument, Config) ->

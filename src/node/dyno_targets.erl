@@ -128,7 +128,10 @@ equip(#{node := Node, agent := Agent} = Bare, #{without := Asked} = Options) ->
     }),
     Modules = maps:get(instruments, Options, []) ++ dyno_agent_instrument:all(),
     maybe
-        {ok, Started} ?= start(Modules, ForConfig, Without, Agent, []),
+        {ok, Started} ?=
+            dyno_agent:starting(Agent, fun(Start) ->
+                start(Modules, ForConfig, Without, Start, [])
+            end),
         #{dyno_agent_sampler := Sampler} = maps:from_list(Started),
         Clock = dyno_target_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
         {ok, Bare#{
@@ -167,16 +170,16 @@ warnings(Targets) ->
         lists:member(Name, Out)
     ].
 
-start([], _Options, _Without, _Agent, Started) ->
+start([], _Options, _Without, _Start, Started) ->
     {ok, lists:reverse(Started)};
-start([Module | Rest], Options, Without, Agent, Started) ->
+start([Module | Rest], Options, Without, Start, Started) ->
     case config(Module, Options, Without, maps:from_list(Started)) of
         off ->
-            start(Rest, Options, Without, Agent, Started);
+            start(Rest, Options, Without, Start, Started);
         Config ->
             maybe
-                {ok, Pid} ?= dyno_agent:start(Agent, Module, Config),
-                start(Rest, Options, Without, Agent, [{Module, Pid} | Started])
+                {ok, Pid} ?= Start(Module, Config),
+                start(Rest, Options, Without, Start, [{Module, Pid} | Started])
             end
     end.
 

@@ -307,7 +307,11 @@ metric_list() ->
             lists:max([0.0 | [Cost || #{cost := Cost} <- Nodes]])
         end},
         {~"servers.callbacks", ~"Callbacks of all servers of the nodes", ~"1/s", fun(Nodes, _) ->
-            lists:sum([callback_rate(OfNode) || OfNode <- Nodes])
+            Rates = [callback_rate(OfNode) || OfNode <- Nodes],
+            case lists:member(undefined, Rates) of
+                true -> undefined;
+                false -> lists:sum(Rates)
+            end
         end},
         {~"servers.processes", ~"Processes that were measured", ~"count", fun(_, Servers) ->
             lists:sum([N || #{processes := N} <- Servers])
@@ -320,12 +324,18 @@ metrics(Total, Servers) ->
     Windows = dyno_servers_total:windows(Total),
     [
         dyno_recording_part:metric(
-            Name, Title, Value(Nodes, Servers), Unit, Windows, ~"instrument"
+            Name, Title, Number, Unit, Windows, ~"instrument"
         )
-     || Windows > 0, {Name, Title, Unit, Value} <- metric_list()
+     || Windows > 0,
+        {Name, Title, Unit, Value} <- metric_list(),
+        Number <- [Value(Nodes, Servers)],
+        Number =/= undefined
     ].
 
--spec callback_rate(dyno_servers_window:of_node()) -> float().
+-doc "Not known if breakpoints could not be set in time.".
+-spec callback_rate(dyno_servers_window:of_node()) -> float() | undefined.
+callback_rate(#{rate := Rate}) when map_size(Rate) =:= 0 ->
+    undefined;
 callback_rate(#{rate := Rate, duration_ns := Ns}) ->
     lists:sum(maps:values(Rate)) * 1.0e9 / max(1, Ns).
 

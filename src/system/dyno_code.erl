@@ -167,6 +167,8 @@ called(Binary) ->
 loaded(Node, Modules) ->
     remotely(Node, fun() -> loaded_there(Node, Modules) end).
 
+loaded_there(_Node, []) ->
+    [];
 loaded_there(Node, Modules) ->
     Answers = call(Node, lists, map, [fun erlang:module_loaded/1, Modules]),
     [Module || {Module, true} <- lists:zip(Modules, Answers)].
@@ -195,6 +197,8 @@ missing(Node, Modules) ->
     end).
 
 %% Another dyno may be removing them.
+md5s(_Node, []) ->
+    [];
 md5s(Node, Modules) ->
     try
         call(Node, lists, zipwith, [fun erlang:get_module_info/2, Modules, [md5 || _ <- Modules]])

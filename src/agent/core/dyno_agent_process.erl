@@ -9,7 +9,7 @@
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
 -export([start_link/2, ask/2, unlimited/0, newest/0, started_by_others/0, number/1, others/0]).
--export([within/2, each_beside/3, ending_with/1, kill/1, together_ms/1, waking/0]).
+-export([within/4, each_beside/3, ending_with/1, kill/1, together_ms/1, waking/0]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
@@ -212,25 +212,19 @@ kill(Pid) ->
 ending_with(Fun) -> fun() -> exit({value, Fun()}) end.
 
 -doc """
-Runs a function in another process, and waits for it up to a limit. A later failure does not matter:
-its subject is gone. Setting a breakpoint waits for each scheduler.
+Folds items until a limit, after which it begins no other; returns the items left. Setting a
+breakpoint waits several times for each scheduler, and so for native code that one runs.
 """.
--spec within(timeout(), fun(() -> term())) -> done | later.
-within(Ms, Fun) ->
-    Done = fun() ->
-        try
-            Fun()
-        catch
-            error:badarg -> ok
-        end
-    end,
-    ok = starts(1),
-    {_, Ref} = spawn_opt(Done, [monitor, process_info(self(), priority)]),
-    receive
-        {'DOWN', Ref, process, _, _} -> done
-    after Ms ->
-        true = demonitor(Ref, [flush]),
-        later
+-spec within(pos_integer(), fun((Item, State) -> State), State, [Item]) -> {State, Left :: [Item]}.
+within(Ms, Fun, State, Items) ->
+    until(erlang:monotonic_time(millisecond) + Ms, Fun, State, Items).
+
+until(_EndMs, _Fun, State, []) ->
+    {State, []};
+until(EndMs, Fun, State, [Item | Rest] = Items) ->
+    case erlang:monotonic_time(millisecond) < EndMs of
+        true -> until(EndMs, Fun, Fun(Item, State), Rest);
+        false -> {State, Items}
     end.
 
 -doc """

@@ -95,7 +95,7 @@ new(Budget, MayTime, RecountMs) ->
         cost_ns => 0
     }.
 
--spec restart(t()) -> t().
+-spec restart(t() | none) -> t() | none.
 restart(#{timed := closed} = Plan) -> Plan#{timed := no};
 restart(Plan) -> Plan.
 
@@ -187,7 +187,7 @@ discovering(#{rates := Rates, undiscovered := Undiscovered}) ->
 uncounted(#{uncounted := Uncounted}) -> maps:keys(Uncounted).
 
 -doc "The functions to count again until the next look.".
--spec recounted(t()) -> [mfa()].
+-spec recounted(t() | none) -> [mfa()].
 recounted(#{recounting := now} = Plan) -> uncounted(Plan);
 recounted(_Plan) -> [].
 

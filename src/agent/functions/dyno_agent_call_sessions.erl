@@ -41,7 +41,7 @@
     %% Modules whose calls are not counted.
     base := #{module() => []},
     rows := [row_measure()],
-    window := open | closed,
+    window := never | open | closed,
     without := #{mfa() => []},
     %% Processes whose time does not count.
     left_out := [pid()]
@@ -70,7 +70,7 @@ open(Patterns, #{counts := Counts, own := Own}, Rows) ->
         counts => Counts,
         base => maps:from_keys([M || not Own, M <- dyno_agent_patterns:base()], []),
         rows => Rows,
-        window => closed,
+        window => never,
         without => #{},
         left_out => []
     }).
@@ -96,14 +96,9 @@ set(Module, #{self_calls := SelfCalls} = Sessions) ->
 
 %% Setting what is set would restart from zero.
 set(Module, Measures, #{session := Session, patterns := Patterns, without := Without}) ->
-    _ = [
-        trace:function(Session, F, true, Measures)
-     || F <- dyno_agent_patterns:specs(Module, Patterns)
-    ],
-    _ = [
-        trace:function(Session, MFA, false, Measures)
-     || {M, _, _} = MFA := _ <- Without, M =:= Module
-    ],
+    Set = fun(F, How) -> trace:function(Session, F, How, Measures) end,
+    _ = [Set(F, true) || F <- dyno_agent_patterns:specs(Module, Patterns)],
+    _ = [Set(MFA, false) || {M, _, _} = MFA := _ <- Without, M =:= Module],
     ok.
 
 -doc "Removes the breakpoints of a new module that no pattern asks for.".
@@ -115,9 +110,7 @@ narrow(Module, #{session := Session, rows := Rows} = Sessions) ->
             [] -> [{Module, '_', '_'}];
             _ -> dyno_agent_patterns:functions(Module, [{Module, '_', '_'}]) -- Functions
         end,
-    lists:foreach(
-        fun(F) -> trace:function(Session, F, false, [call_count | Rows]) end, Unwanted
-    ),
+    _ = [trace:function(Session, F, false, [call_count | Rows]) || F <- Unwanted],
     %% Setting what is set would restart from zero.
     case [F || F <- Functions, is_set(F, Sessions)] of
         [] when Functions =/= [] ->
@@ -188,7 +181,7 @@ flag(Session, Selectors) ->
 
 -doc "Stops timing; discards unread rows.".
 -spec close_window(t()) -> t().
-close_window(#{window := closed} = Sessions) ->
+close_window(#{window := Window} = Sessions) when Window =/= open ->
     Sessions;
 close_window(#{session := Session, rows := Rows, counts := Counts} = Sessions) ->
     _ = [trace:function(Session, F, false, Rows) || F <- [on_load, ?ALL]],
@@ -230,10 +223,10 @@ all(Action, Measures, #{session := Session}) ->
 
 -doc "Destroys the session. The breakpoints go first, and calls under way get a moment to return.".
 -spec close(t()) -> ok.
-close(#{session := Session, rows := Rows, self_calls := SelfCalls}) ->
+close(#{session := Session, rows := Rows, window := Window, self_calls := SelfCalls}) ->
     ok = dyno_agent_self_calls:close(SelfCalls),
-    case Rows of
-        [] ->
+    case Window of
+        never ->
             ok;
         _ ->
             _ = [trace:function(Session, F, false, Rows) || F <- [on_load, ?ALL]],

@@ -90,6 +90,8 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes its re
     %% All loaded modules, and the measured ones.
     loaded := [module()],
     modules := [module()],
+    %% The number of those that are not measured: their breakpoints took too long.
+    unset := non_neg_integer(),
     %% The last one: all counts, and by what else the budget is decided.
     look := #{
         at := Ns :: integer(),
@@ -115,6 +117,8 @@ The reading of a node. On the caller's side `dyno_agent_call_times` makes its re
     sample := dyno_agent_call_sample:sample()
 }.
 
+%% The limit for setting breakpoints: then others are left out.
+-define(SET_MS, 3000).
 -define(CALLS_IN_SAMPLE, 20_000).
 -define(FIRST_LOOK_MS, 100).
 -define(LOOK_MS, 500).
@@ -169,7 +173,9 @@ begun(Patterns, Config) ->
             #{budget := _} -> Closed;
             #{} -> dyno_agent_call_sessions:open_window([], Select, Closed)
         end,
-    Sessions = lists:foldl(fun dyno_agent_call_sessions:set/2, Open, Modules),
+    {Sessions, Unset} = dyno_agent_process:within(
+        ?SET_MS, fun dyno_agent_call_sessions:set/2, Open, Modules
+    ),
     _ = erlang:system_flag(scheduler_wall_time, true),
     _ = [dyno_agent_processes:limit(P, ?FIRST_CALLS) || #{processes := P} <- [Config]],
     %% The breakpoints took a moment each.
@@ -189,13 +195,16 @@ begun(Patterns, Config) ->
             case Config of
                 #{budget := Budget} ->
                     dyno_agent_call_budget:new(
-                        Budget, maps:get(may_time, Config, true), ?RECOUNT_MS
+                        Budget,
+                        Unset =:= [] andalso maps:get(may_time, Config, true),
+                        ?RECOUNT_MS
                     );
                 #{} ->
                     none
             end,
         loaded => Loaded,
         modules => Modules,
+        unset => length(Unset),
         threads => dyno_agent_threads:find(),
         overhead => Overhead,
         sampler => Sampler,
@@ -250,7 +259,7 @@ handle_call(read, _From, Before) ->
     Reading = reading(Read),
     %% The rows are in the sums now: a second reading must not add them again.
     ok = dyno_agent_call_sessions:resume(Sessions),
-    ok = dyno_agent_call_sessions:stop(Sessions),
+    ok = dyno_agent_call_sessions:pause(Sessions),
     {reply, Reading, Read}.
 
 restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = State) ->
@@ -263,11 +272,7 @@ restarted(#{sessions := Before, overhead := Overhead, sampler := Sampler} = Stat
         sessions := Sessions,
         overhead := dyno_agent_overhead:restart(Overhead),
         sample := Sample,
-        plan :=
-            case Plan of
-                none -> none;
-                _ -> dyno_agent_call_budget:restart(Plan)
-            end
+        plan := dyno_agent_call_budget:restart(Plan)
     }).
 
 -spec handle_cast(term(), state()) -> {noreply, state()}.
@@ -294,18 +299,16 @@ handle_info(_Other, State) ->
 
 %% Asking for a function's count takes 1 us.
 next_look_ms(#{look := #{counts := Counts}, plan := Plan}) ->
-    case recounted(Plan) of
+    case dyno_agent_call_budget:recounted(Plan) of
         [] -> max(?LOOK_MS, map_size(Counts));
         _ -> ?RECOUNT_MS
     end.
 
-recounted(none) -> [];
-recounted(Plan) -> dyno_agent_call_budget:recounted(Plan).
-
 looked(Before) ->
     #{sessions := Sessions, modules := Modules, look := Last, plan := Plan} = State = came(Before),
     Look = look(dyno_agent_call_sessions:counts(Modules, Sessions)),
-    ok = dyno_agent_call_sessions:recount(recounted(Plan), false, Sessions),
+    Again = dyno_agent_call_budget:recounted(Plan),
+    ok = dyno_agent_call_sessions:recount(Again, false, Sessions),
     {_, Newest} = dyno_agent_process:newest(),
     Seen = State#{look := Look},
     Read =
@@ -357,7 +360,7 @@ planned(Before, Plan, #{sessions := Sessions, config := Config, modules := Modul
 
 %% Breakpoints take a moment each: the reading is that when all are set.
 recounting(#{plan := Plan, sessions := Sessions, modules := Modules} = State) ->
-    case recounted(Plan) of
+    case dyno_agent_call_budget:recounted(Plan) of
         [] ->
             State;
         Again ->
@@ -482,6 +485,7 @@ reading(#{overhead := Overhead, reloaded := Reloaded, threads := Threads} = Stat
          || M <- Modules
         ]),
         reloaded => Reloaded,
+        unset => map_get(unset, State),
         off_by => GapsNs / Ns,
         timed => min(1.0, OpenNs / Ns),
         least_overhead_ns => dyno_agent_overhead:least_ns(Overhead),
@@ -522,7 +526,8 @@ counted(#{sessions := Sessions, modules := Modules, kept := Kept} = State) ->
 
 %% Not of functions that are counted again for a moment.
 counts(Modules, #{sessions := Sessions, plan := Plan}) ->
-    maps:without(recounted(Plan), dyno_agent_call_sessions:counts(Modules, Sessions)).
+    Again = dyno_agent_call_budget:recounted(Plan),
+    maps:without(Again, dyno_agent_call_sessions:counts(Modules, Sessions)).
 
 rows(#{sums := Sums, table := Table, measures := Measures, plan := Plan}) ->
     #{

@@ -10,7 +10,7 @@
 %% Runs in dyno_agent_processes, the owner of the trace session, which gets the messages of first
 %% calls, of monitors, and those for `due/2`.
 
--export([new/1, first_call/4, ended/4, read/1, table/1]).
+-export([new/2, first_call/4, ended/4, read/1, table/1]).
 -export([begin_scan/1, samples/2, end_scan/1, settle/1, restart/1]).
 -export([limit/2, loaded/2, leave_out/2, behind/2, due/2]).
 -export_type([t/0, due/0]).
@@ -52,8 +52,8 @@
 -define(WINDOW_MS, 10).
 -define(MOST_WINDOW_MS, 150).
 
--spec new(dyno_agent_first_calls:t()) -> t().
-new(FirstCalls) ->
+-spec new(dyno_agent_first_calls:t(), Unset :: [module()]) -> t().
+new(FirstCalls, Unset) ->
     #{
         table => dyno_agent_process_table:new(),
         first_calls => FirstCalls,
@@ -69,7 +69,7 @@ new(FirstCalls) ->
         window => closed,
         opened => 0,
         timer => none,
-        discovers => yes
+        discovers => hd([in_part || Unset =/= []] ++ [yes])
     }.
 
 -spec table(t()) -> dyno_agent_process_table:t().

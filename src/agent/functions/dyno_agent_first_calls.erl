@@ -27,15 +27,20 @@ Each changes code, some 150 us a function.
 %% A call clears the process's `call` flag in this session, so it is the last one traced. Before
 %% that it sends a message, or not.
 -define(SUBSCRIBED, [{'_', [], [{trace, [call], []}]}]).
+%% As in dyno_agent_calls.
+-define(SET_MS, 3000).
 -define(THROTTLED, [{'_', [], [{message, false}, {trace, [call], []}]}]).
 
--spec open([dyno_agent_patterns:pattern()]) -> t().
+-doc "Also returns the modules that could not be added in time.".
+-spec open([dyno_agent_patterns:pattern()]) -> {t(), Left :: [module()]}.
 open(Patterns) ->
     Session = trace:session_create(dyno_first_calls, self(), []),
     _ = dyno_agent_flags:all(Session, true, [call, arity, monotonic_timestamp]),
-    Calls = {Session, dyno_agent_patterns:resolve(Patterns)},
-    lists:foreach(fun(M) -> change({add, M}, Calls) end, dyno_agent_patterns:loaded()),
-    Calls.
+    {_, Resolved} = Calls = {Session, dyno_agent_patterns:resolve(Patterns)},
+    Add = fun(M, ok) -> change({add, M}, Calls) end,
+    Modules = dyno_agent_patterns:measured(Resolved),
+    {ok, Left} = dyno_agent_process:within(?SET_MS, Add, ok, Modules),
+    {Calls, Left}.
 
 -spec change(change(), t()) -> ok.
 change({add, Module}, {Session, Patterns}) ->
@@ -51,9 +56,8 @@ change(stop, {Session, _}) ->
     set([{'_', '_', '_'}], false, Session).
 
 set(Functions, Specification, Session) ->
-    lists:foreach(
-        fun(F) -> _ = trace:function(Session, F, Specification, [local]) end, Functions
-    ).
+    _ = [trace:function(Session, F, Specification, [local]) || F <- Functions],
+    ok.
 
 -spec close(t()) -> ok.
 close({Session, _}) ->

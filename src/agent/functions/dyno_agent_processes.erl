@@ -126,9 +126,9 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
     process_flag(message_queue_data, off_heap),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    FirstCalls = dyno_agent_first_calls:open(Patterns),
+    {FirstCalls, Left} = dyno_agent_first_calls:open(Patterns),
     {ok, #{
-        discovery => dyno_agent_discovery:new(FirstCalls),
+        discovery => dyno_agent_discovery:new(FirstCalls, Left),
         first_calls => FirstCalls,
         newest => newest(),
         there => erlang:system_info(process_count),

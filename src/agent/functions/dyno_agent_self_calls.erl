@@ -28,19 +28,18 @@
 
 -define(MEASURE, [call_memory]).
 
--doc "Counts nothing yet; never if not `Wanted`.".
+-doc "Counts nothing yet; never if not `Wanted`, or if no pattern means a function of the base.".
 -spec open([dyno_agent_patterns:pattern()], Wanted :: boolean()) -> own().
-open(_Patterns, false) ->
-    none;
-open(Patterns, true) ->
-    Tracer = spawn_link(fun idle/0),
-    #{
-        session => trace:session_create(?MODULE, Tracer, []),
-        tracer => Tracer,
-        patterns => Patterns,
-        base => maps:from_keys(dyno_agent_patterns:base(), []),
-        set => #{}
-    }.
+open(Patterns, Wanted) ->
+    IsMeant = fun(M) -> dyno_agent_patterns:matches_module(M, Patterns) end,
+    case [M || Wanted, M <- dyno_agent_patterns:base(), IsMeant(M)] of
+        [] -> none;
+        Base -> open_session(Patterns, maps:from_keys(Base, []), spawn_link(fun idle/0))
+    end.
+
+open_session(Patterns, Base, Tracer) ->
+    Session = trace:session_create(?MODULE, Tracer, []),
+    #{session => Session, tracer => Tracer, patterns => Patterns, base => Base, set => #{}}.
 
 idle() ->
     proc_lib:set_label(?MODULE),

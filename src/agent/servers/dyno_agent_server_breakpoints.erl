@@ -23,7 +23,6 @@
 
 -opaque t() :: #{
     session := trace:session(),
-    is_set := done | later,
     %% By callback name; those of gen_server, which are counted; the handlers' modules.
     functions := [{binary(), mfa()}],
     counted := [{call | cast | info | continue, mfa()}],
@@ -49,9 +48,10 @@
 -define(MEASURES, [call_time, call_memory]).
 -define(MOST_HANDLERS, 50).
 -define(MOST_ROWS, 5000).
-%% Setting a breakpoint waits for each scheduler: for tens of milliseconds during a long call.
--define(SET_MS, 100).
+%% Breakpoints that take longer, as with long native calls, would take as long to read.
+-define(SET_MS, 3000).
 
+-doc "Without functions if the breakpoints could not be set in time.".
 -spec open() -> t().
 open() ->
     Session = trace:session_create(dyno_servers, self(), []),
@@ -73,18 +73,16 @@ open() ->
     ],
     %% One message of an event manager, for any number of handlers, known or not.
     Messages = [{~"(message)", MFA} || MFA <- local(gen_event, handle_msg)],
-    Set = fun() ->
-        lists:foreach(
-            fun({_, MFA}) -> trace:function(Session, MFA, true, [call_count | ?MEASURES]) end,
-            Served
-        ),
-        lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Events ++ Messages)
-    end,
+    All =
+        [{MFA, [call_count | ?MEASURES]} || {_, MFA} <- Served] ++
+            [{MFA, ?MEASURES} || {_, MFA} <- Events ++ Messages],
+    Set = fun({MFA, Measures}, Sum) -> Sum + trace:function(Session, MFA, true, Measures) end,
+    {_, Left} = dyno_agent_process:within(?SET_MS, Set, 0, All),
+    IsSet = Left =:= [],
     #{
-        is_set => dyno_agent_process:within(?SET_MS, Set),
         session => Session,
-        functions => Served ++ Events ++ Messages,
-        counted => Counted,
+        functions => [Of || IsSet, Of <- Served ++ Events ++ Messages],
+        counted => [Of || IsSet, Of <- Counted],
         before => #{},
         base => #{},
         flagged => false,
@@ -95,12 +93,8 @@ open() ->
 local(Module, Name) ->
     lists:sort([{Module, F, A} || {F, A} <- Module:module_info(functions), F =:= Name]).
 
-measure(Session, MFA) ->
-    _ = trace:function(Session, MFA, true, ?MEASURES),
-    ok.
-
 -spec is_set(t()) -> boolean().
-is_set(#{is_set := IsSet}) -> IsSet =:= done.
+is_set(#{functions := Functions}) -> Functions =/= [].
 
 -spec close(t()) -> ok.
 close(#{session := Session}) ->
@@ -133,8 +127,7 @@ births(Births, #{session := Session} = Times) ->
             end,
         trace:function(Session, {Behaviour, init_it, 6}, Spec, [meta])
     end,
-    Set = fun() -> lists:foreach(Flag, [gen_server, gen_statem]) end,
-    _ = dyno_agent_process:within(?SET_MS, Set),
+    lists:foreach(Flag, [gen_server, gen_statem]),
     Times#{births := Births}.
 
 -spec handlers([module()], t()) -> t().
@@ -154,7 +147,9 @@ handlers(Modules, #{handlers := Known, session := Session, functions := Function
         lists:member(Module, Known),
         trace:info(Session, MFA, call_time) =:= {call_time, false}
     ],
-    lists:foreach(fun({_, MFA}) -> measure(Session, MFA) end, Lost ++ More),
+    lists:foreach(
+        fun({_, MFA}) -> trace:function(Session, MFA, true, ?MEASURES) end, Lost ++ More
+    ),
     Times#{handlers := Known ++ New, functions := Functions ++ More}.
 
 -doc "The counts and times since the last restart. `Flagged`: whether a process is flagged now.".

@@ -7,7 +7,7 @@
 %% much. Observed each second: three seconds in a row lower the level, thirty calm ones raise it.
 %% Pure.
 
--export([new/2, observe/2, level/1, why/1]).
+-export([new/2, unset/1, observe/2, level/1, why/1]).
 -export_type([t/0, observation/0]).
 
 -opaque t() :: #{
@@ -36,6 +36,15 @@ new(auto, Share) ->
     new(distribution, Share);
 new(Level, Share) ->
     #{asked => Level, now => Level, share => Share, why => none, too_much => 0, calm => 0}.
+
+-doc "Breakpoints could not be set in time.".
+-spec unset(t()) -> t().
+unset(Level) ->
+    Level#{
+        asked := rate,
+        now := rate,
+        why := ~"breakpoints took longer than 3 s, so callbacks are not counted"
+    }.
 
 -spec observe(observation(), t()) -> t().
 observe(Observation, #{now := Now, too_much := TooMuch, calm := Calm} = Level) ->

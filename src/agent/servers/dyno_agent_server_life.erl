@@ -24,12 +24,12 @@
 %% trace messages hold no state and no argument. If they exceed some ten thousand a second, the
 %% session is closed for a while.
 
--export([open/0, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
+-export([open/1, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
 -export_type([t/0, ending/0, birth/0]).
 
 -opaque t() :: #{
-    %% The session, or the ticks until the session is opened again.
-    session := trace:session() | pos_integer(),
+    %% The session, the ticks until the session is opened again, or none if that takes too long.
+    session := trace:session() | pos_integer() | none,
     events := non_neg_integer(),
     begun := #{pid() => {module(), integer()}},
     %% The name of those that begin.
@@ -61,15 +61,21 @@
 -define(DISCARDS, [call, arity, monotonic_timestamp]).
 -define(STOP, [call, arity, return_to, strict_monotonic_timestamp]).
 -define(GEN_STAGE, 'Elixir.GenStage').
--define(SET_MS, 100).
+%% As in dyno_agent_server_breakpoints.
+-define(SET_MS, 3000).
 -define(MOST_EVENTS, 20_000).
 -define(CLOSED_TICKS, 10).
 -define(MOST_KEPT, 5000).
 
--spec open() -> t().
-open() ->
+-doc "Traces nothing if breakpoints take too long.".
+-spec open(fast | slow) -> t().
+open(Breakpoints) ->
     #{
-        session => open_session(),
+        session =>
+            case Breakpoints of
+                fast -> open_session();
+                slow -> none
+            end,
         events => 0,
         begun => #{},
         names => #{},
@@ -80,60 +86,65 @@ open() ->
 
 open_session() ->
     Session = trace:session_create(dyno_server_life, self(), []),
-    _ = dyno_agent_process:within(?SET_MS, fun() -> set(Session) end),
-    Session.
-
-set(Session) ->
-    Set = fun(Function, Body, Options) ->
-        _ = trace:function(Session, Function, [{'_', [], Body}], Options),
-        ok
+    Set = fun({Function, Spec, Options}, Sum) ->
+        Sum + trace:function(Session, Function, Spec, Options)
     end,
+    case dyno_agent_process:within(?SET_MS, Set, 0, breakpoints()) of
+        {_, []} ->
+            Session;
+        _ ->
+            _ = spawn(trace, session_destroy, [Session]),
+            none
+    end.
+
+breakpoints() ->
     Begins = fun(Behaviour, Flags) ->
         Flag = {trace, [], Flags},
         Named = fun(Name, Told) ->
             {['_', '_', Name, '_', '_', '_'], [], [{message, Told}, Flag]}
         end,
-        Heads = [
-            Named({local, '$1'}, '$1'),
-            Named({global, '$1'}, {{named, '$1'}}),
-            Named({via, '_', '$1'}, {{named, '$1'}}),
-            {'_', [], [{message, false}, Flag]}
-        ],
-        _ = trace:function(Session, {Behaviour, init_it, 6}, Heads, [meta]),
-        ok
+        {
+            {Behaviour, init_it, 6},
+            [
+                Named({local, '$1'}, '$1'),
+                Named({global, '$1'}, {{named, '$1'}}),
+                Named({via, '_', '$1'}, {{named, '$1'}}),
+                {'_', [], [{message, false}, Flag]}
+            ],
+            [meta]
+        }
     end,
-    Begins(gen_server, ?EXCEPTION),
-    %% The module: otherwise a process that ends soon stays unknown.
-    _ = trace:function(
-        Session, {gen_server, init_it, 2}, [{['$1', '_'], [], [{message, '$1'}]}], [local]
-    ),
-    %% The time of a gen_statem's init is unknown.
-    Begins(gen_statem, ?BIRTH),
     Module = [{['_', '_', '_', '$1', '_', '_', '_', '_'], [], [{message, '$1'}, ?FLAG_OFF]}],
-    _ = trace:function(Session, {gen_statem, init_result, 8}, Module, [local]),
-    Set({proc_lib, init_ack, 2}, [{message, false}, {trace, ?FLAGS, []}], [local]),
-    Set({gen_server, try_terminate, 3}, [], [local]),
+    InitAck = [{'_', [], [{message, false}, {trace, ?FLAGS, []}]}],
     Ends = [{gen_server, F, A} || {F, A} <- gen_server:module_info(functions), F =:= terminate],
-    case lists:sort(Ends) of
-        %% Both call the last one.
-        [Stop, Exception, _] ->
-            Set(Stop, [{message, false}, {trace, [], ?STOP}], [meta]),
-            Set(Exception, [{message, false}, {trace, [], ?EXCEPTION}], [meta]);
-        _Unknown ->
-            ok
-    end.
+    [
+        Begins(gen_server, ?EXCEPTION),
+        %% The module: otherwise a process that ends soon stays unknown.
+        {{gen_server, init_it, 2}, [{['$1', '_'], [], [{message, '$1'}]}], [local]},
+        %% The time of a gen_statem's init is unknown.
+        Begins(gen_statem, ?BIRTH),
+        {{gen_statem, init_result, 8}, Module, [local]},
+        {{proc_lib, init_ack, 2}, InitAck, [local]},
+        {{gen_server, try_terminate, 3}, [{'_', [], []}], [local]}
+        | [
+            {End, [{'_', [], [{message, false}, {trace, [], Flags}]}], [meta]}
+         || %% Both call the last one.
+            [Stop, Exception, _] <- [lists:sort(Ends)],
+            {End, Flags} <- [{Stop, ?STOP}, {Exception, ?EXCEPTION}]
+        ]
+    ].
 
 -spec close(t()) -> ok.
-close(#{session := Ticks}) when is_integer(Ticks) ->
-    ok;
-close(#{session := Session}) ->
-    _ = trace:session_destroy(Session),
+close(#{session := Session} = Life) ->
+    _ = [trace:session_destroy(Session) || is_open(Life)],
     ok.
 
 -spec is_open(t()) -> boolean().
-is_open(#{session := Session}) -> not is_integer(Session).
+is_open(#{session := Session}) -> not is_integer(Session) andalso Session =/= none.
 
 -spec tick(t()) -> t().
+tick(#{session := none} = Life) ->
+    Life;
 tick(#{session := 1} = Life) ->
     Life#{session := open_session()};
 tick(#{session := Ticks} = Life) when is_integer(Ticks) ->
@@ -200,7 +211,7 @@ ending(Pid, #{endings := Endings} = Life) ->
 -spec stages([module()], t()) -> t().
 stages([], Life) ->
     Life;
-stages(_Modules, #{session := Ticks} = Life) when is_integer(Ticks) ->
+stages(_Modules, #{session := Session} = Life) when is_integer(Session); Session =:= none ->
     Life;
 stages(Modules, #{stages := none, session := Session} = Life) ->
     Flag = [{message, false}, {trace, [], ?DISCARDS}],

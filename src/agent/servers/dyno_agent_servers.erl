@@ -254,18 +254,22 @@ init(#{servers := Selectors} = Config) ->
     },
     Heart = dyno_agent_server_heart:start(Shared),
     Times = dyno_agent_server_breakpoints:open(),
+    Level = dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
+    {FlagNs, Life, LevelNow} =
+        case dyno_agent_server_breakpoints:is_set(Times) of
+            true ->
+                ProbeNs = dyno_agent_server_probe:flag_ns(Times),
+                {ProbeNs, dyno_agent_server_life:open(fast), Level};
+            false ->
+                Unset = dyno_agent_server_level:unset(Level),
+                {?FLAG_NS, dyno_agent_server_life:open(slow), Unset}
+        end,
     Probes = #{
         hook => dyno_agent_server_probe:hook_ns(Shared),
         look => dyno_agent_server_probe:look_ns(Shared),
-        flag =>
-            case dyno_agent_server_breakpoints:is_set(Times) of
-                true -> dyno_agent_server_probe:flag_ns(Times);
-                false -> ?FLAG_NS
-            end
+        flag => FlagNs
     },
-    {_, _, Zero} = dyno_agent_server_breakpoints:read(
-        restart, dyno_agent_server_breakpoints:is_set(Times), Times
-    ),
+    {_, _, Zero} = dyno_agent_server_breakpoints:read(restart, true, Times),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Limits = maps:merge(?EACH, maps:get(each, Config, #{})),
     Flag = fun(Flags) ->
@@ -279,9 +283,9 @@ init(#{servers := Selectors} = Config) ->
             Selectors, maps:get(most, Config, ?MOST), Shared, Flag([call])
         ),
         times => Zero,
-        life => dyno_agent_server_life:open(),
+        life => Life,
         managers => dyno_agent_server_managers:new(Flag([running, monotonic_timestamp])),
-        level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
+        level => LevelNow,
         probes => Probes,
         each => #{
             left => map_get(count, Limits),

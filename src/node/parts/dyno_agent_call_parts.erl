@@ -329,17 +329,27 @@ not_called(Role, #{functions := Functions, measured_functions := N}) ->
      || Functions =:= [], N > 0
     ].
 
-counts(Role, #{reloaded := Reloaded, off_by := OffBy}) ->
+counts(Role, #{reloaded := Reloaded, off_by := OffBy} = Result) ->
     [
         {
-            ~"reloaded",
-            "~ts of ~ts was loaded again during the run: calls before that are missing. Do not "
-            "load it once more before the processes that ran it have ended: to trace them then can "
-            "crash the emulator (doc/architecture.md, Traps of the runtime)",
-            [modules(Reloaded), Role]
+            ~"unset",
+            "~ts modules of ~ts are not measured: breakpoints in them took longer than 3 s, as if "
+            "native code or other programs keep its schedulers",
+            [{N, ~"count"}, Role],
+            ~"Name fewer functions (--pattern)."
         }
-     || Reloaded =/= []
+     || #{unset := N} <- [Result], N > 0
     ] ++
+        [
+            {
+                ~"reloaded",
+                "~ts of ~ts was loaded again during the run: calls before that are missing. Do not "
+                "load it once more before the processes that ran it have ended: to trace them then can "
+                "crash the emulator (doc/architecture.md, Traps of the runtime)",
+                [modules(Reloaded), Role]
+            }
+         || Reloaded =/= []
+        ] ++
         [
             {
                 ~"times_missing",

@@ -23,6 +23,8 @@
     callers := [row()],
     measured_functions := non_neg_integer(),
     reloaded := [module()],
+    %% The number of modules that are not measured: their breakpoints took too long.
+    unset := non_neg_integer(),
     %% The share of the time without timing, because of reading.
     off_by := float(),
     timed := float(),

@@ -205,7 +205,8 @@ warnings(Role, #{discovers := Discovers, discovered := Discovered} = Results) ->
             {
                 ~"processes_at_least",
                 "the table has ~ts of up to ~ts processes that were started in ~ts, some by dyno: "
-                "processes that call only functions that are called too often are missing",
+                "processes that call only functions that are called too often, or whose "
+                "breakpoints took too long, are missing",
                 [{Discovered, ~"count"}, {Started, ~"count"}, Role],
                 ~"If they matter, measure with --level time, which has them."
             }

@@ -166,8 +166,8 @@ sum(Key, Groups) -> lists:sum([map_get(Key, Group) || Group <- Groups]).
 
 begun() ->
     {module, dyno_comers} = code:ensure_loaded(dyno_comers),
-    FirstCalls = dyno_agent_first_calls:open([{dyno_comers, f, 0}, {dyno_comers, g, 0}]),
-    Core = dyno_agent_discovery:limit(1000, dyno_agent_discovery:new(FirstCalls)),
+    {FirstCalls, []} = dyno_agent_first_calls:open([{dyno_comers, f, 0}, {dyno_comers, g, 0}]),
+    Core = dyno_agent_discovery:limit(1000, dyno_agent_discovery:new(FirstCalls, [])),
     #{core => Core, calls => FirstCalls, living => [], own => [], started => 0, sent => 0}.
 
 ended(#{calls := FirstCalls, living := Living, own := Own}) ->
