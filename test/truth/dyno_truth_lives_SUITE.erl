@@ -19,7 +19,7 @@ against what they did.
 -module(lives).
 -behaviour(gen_server).
 -export([start/2, start_link/2, boss/1, init/1, handle_call/3, handle_cast/2]).
--export([calls/3, loop/3, kids/2, compute/0, truth/1]).
+-export([calls/3, loop/3, kids/2, compute/0, hold/0, truth/1]).
 truth(Name) -> [atomics:get(persistent_term:get(Name), N) || N <- [1, 2, 3, 4]].
 add(Name, N, What) -> atomics:add(persistent_term:get(Name), N, What).
 start(Name, Us) ->
@@ -61,6 +61,11 @@ kids(Name, N, M) ->
     M rem 5 =:= 0 andalso timer:sleep(10),
     kids(Name, N, M + 1).
 compute() -> lists:sum(lists:seq(1, 1000)), compute().
+hold() ->
+    erts_debug:set_internal_state(available_internal_state, true),
+    erts_debug:set_internal_state(sleep, 500),
+    timer:sleep(10),
+    hold().
 
 """).
 
@@ -85,7 +90,12 @@ groups() ->
             nobody_waits_for_one_that_does_not_answer
         ]},
         {in_nodes, [parallel], [
-            a_saturated_node, a_lost_hook_is_put_back, a_crash_loop, many_that_end_soon, alarms
+            a_saturated_node,
+            long_native_calls,
+            a_lost_hook_is_put_back,
+            a_crash_loop,
+            many_that_end_soon,
+            alarms
         ]},
         {beside_others, [parallel], [a_crash_loop, many_that_end_soon]}
     ].
@@ -321,7 +331,10 @@ nobody_waits_for_one_that_does_not_answer(_Config) ->
      || _ <- lists:seq(1, 995)
     ],
     ?assertEqual([ok], lists:usort(Answers)),
-    Late = fun(Item, Done) -> timer:sleep(50), [Item | Done] end,
+    Late = fun(Item, Done) ->
+        timer:sleep(50),
+        [Item | Done]
+    end,
     ?assertEqual({[1], [2, 3]}, dyno_agent_process:within(1, Late, [], [1, 2, 3])),
     ?assertEqual({[2, 1], []}, dyno_agent_process:within(5000, Late, [], [1, 2])),
     [exit(Pid, kill) || Pid <- [Silent | Others]].
@@ -347,6 +360,29 @@ a_saturated_node(_Config) ->
         %% It steps down, and says of how much of the time the figures are.
         ct:log("~ts", [Text])
     end).
+
+%% Each scheduler is in native calls of half a second, and each breakpoint waits for them. What
+%% could not be set is not known, and a recording of a second does not wait for it.
+long_native_calls(_Config) ->
+    in_node(fun(Node) ->
+        Schedulers = erpc:call(Node, erlang, system_info, [schedulers_online]),
+        _ = [erpc:cast(Node, lives, hold, []) || _ <- lists:seq(0, Schedulers)],
+        Modules = [lists, maps, string, sets, queue, dict, proplists, gb_trees, ordsets, orddict],
+        {ok, Document} = dyno_record:run([Node], #{
+            duration_ms => 1000,
+            patterns => [{Module, '_', '_'} || Module <- Modules],
+            without => [stacks, processes, health]
+        }),
+        Told = [Text || #{~"code" := Code, ~"text" := Text} <- warnings(Document), is_late(Code)],
+        ct:log("~ts", [lists:join("\n", Told)]),
+        ?assertMatch([_, _], Told),
+        ?assertEqual([], [
+            V
+         || #{~"name" := ~"servers.callbacks", ~"value" := V} <- metrics(Document)
+        ])
+    end).
+
+is_late(Code) -> lists:member(Code, [~"unset", ~"servers_level"]).
 
 %% Somebody takes all debug functions away; then calls go on.
 a_lost_hook_is_put_back(_Config) ->

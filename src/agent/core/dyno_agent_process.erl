@@ -17,9 +17,9 @@
 -type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
 
 %% The item `memory` takes time in proportion to the queue; memory of longer queues is estimated.
+-define(LONG_QUEUE, 10_000).
 %% Without native code that runs for long, a breakpoint takes a shorter time, on a busy machine too.
 -define(SHORT_MS, 200).
--define(LONG_QUEUE, 10_000).
 -define(NUMBER_BITS, 28).
 -define(BESIDE, 200).
 -define(WAKING_NS, 4000).

@@ -18,7 +18,7 @@
 %% are read only if a process is flagged, both measures at once, and seldom restarted: a window is
 %% the difference of two readings.
 
--export([open/0, is_set/1, close/1, flag/4, births/2, handlers/2, read/3, add/2]).
+-export([open/0, speed/1, close/1, flag/4, births/2, handlers/2, read/3, add/2]).
 -export_type([t/0, rate/0, times/0]).
 
 -opaque t() :: #{
@@ -93,8 +93,10 @@ open() ->
 local(Module, Name) ->
     lists:sort([{Module, F, A} || {F, A} <- Module:module_info(functions), F =:= Name]).
 
--spec is_set(t()) -> boolean().
-is_set(#{functions := Functions}) -> Functions =/= [].
+-doc "Whether breakpoints can be set in time.".
+-spec speed(t()) -> fast | slow.
+speed(#{functions := []}) -> slow;
+speed(_Times) -> fast.
 
 -spec close(t()) -> ok.
 close(#{session := Session}) ->

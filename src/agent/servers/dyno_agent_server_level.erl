@@ -7,7 +7,7 @@
 %% much. Observed each second: three seconds in a row lower the level, thirty calm ones raise it.
 %% Pure.
 
--export([new/2, unset/1, observe/2, level/1, why/1]).
+-export([new/3, observe/2, level/1, why/1]).
 -export_type([t/0, observation/0]).
 
 -opaque t() :: #{
@@ -31,20 +31,15 @@
 -define(TOO_MUCH, 3).
 -define(CALM, 30).
 
--spec new(dyno_agent_servers:level(), float()) -> t().
-new(auto, Share) ->
-    new(distribution, Share);
-new(Level, Share) ->
+-doc "The lowest level if breakpoints could not be set in time.".
+-spec new(dyno_agent_servers:level(), float(), Breakpoints :: fast | slow) -> t().
+new(_Level, Share, slow) ->
+    Why = ~"breakpoints took longer than 3 s, so callbacks are not counted",
+    (new(rate, Share, fast))#{why := Why};
+new(auto, Share, fast) ->
+    new(distribution, Share, fast);
+new(Level, Share, fast) ->
     #{asked => Level, now => Level, share => Share, why => none, too_much => 0, calm => 0}.
-
--doc "Breakpoints could not be set in time.".
--spec unset(t()) -> t().
-unset(Level) ->
-    Level#{
-        asked := rate,
-        now := rate,
-        why := ~"breakpoints took longer than 3 s, so callbacks are not counted"
-    }.
 
 -spec observe(observation(), t()) -> t().
 observe(Observation, #{now := Now, too_much := TooMuch, calm := Calm} = Level) ->

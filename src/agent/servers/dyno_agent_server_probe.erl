@@ -12,6 +12,8 @@
 -export([hook_ns/1, look_ns/1, flag_ns/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
+%% The assumed cost of a flag if it cannot be measured.
+-define(FLAG_NS, 150).
 -define(ROUNDS, 60).
 -define(MESSAGES, 100).
 -define(LOOKS, 200).
@@ -50,7 +52,10 @@ median(Times) -> lists:nth((length(Times) + 1) div 2, lists:sort(Times)).
 
 -spec flag_ns(dyno_agent_server_breakpoints:t()) -> non_neg_integer().
 flag_ns(Times) ->
-    added(fun(Pid) -> dyno_agent_server_breakpoints:flag([call], Pid, true, Times) end).
+    case dyno_agent_server_breakpoints:speed(Times) of
+        fast -> added(fun(Pid) -> dyno_agent_server_breakpoints:flag([call], Pid, true, Times) end);
+        slow -> ?FLAG_NS
+    end.
 
 added(Measure) ->
     %% On a saturated node a message would otherwise wait for all other processes.

@@ -201,8 +201,6 @@ measured.
 -define(MOST, 1000).
 -define(SHARE, 0.1).
 -define(SHORT_NS, 100_000_000).
-%% The assumed cost of a flag if measuring failed.
--define(FLAG_NS, 150).
 -define(TICK_MS, 1000).
 %% Ticks between two questions to event managers for their handlers.
 -define(HANDLERS_TICKS, 10).
@@ -254,20 +252,11 @@ init(#{servers := Selectors} = Config) ->
     },
     Heart = dyno_agent_server_heart:start(Shared),
     Times = dyno_agent_server_breakpoints:open(),
-    Level = dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE)),
-    {FlagNs, Life, LevelNow} =
-        case dyno_agent_server_breakpoints:is_set(Times) of
-            true ->
-                ProbeNs = dyno_agent_server_probe:flag_ns(Times),
-                {ProbeNs, dyno_agent_server_life:open(fast), Level};
-            false ->
-                Unset = dyno_agent_server_level:unset(Level),
-                {?FLAG_NS, dyno_agent_server_life:open(slow), Unset}
-        end,
+    Speed = dyno_agent_server_breakpoints:speed(Times),
     Probes = #{
         hook => dyno_agent_server_probe:hook_ns(Shared),
         look => dyno_agent_server_probe:look_ns(Shared),
-        flag => FlagNs
+        flag => dyno_agent_server_probe:flag_ns(Times)
     },
     {_, _, Zero} = dyno_agent_server_breakpoints:read(restart, true, Times),
     _ = erlang:send_after(?TICK_MS, self(), tick),
@@ -283,9 +272,9 @@ init(#{servers := Selectors} = Config) ->
             Selectors, maps:get(most, Config, ?MOST), Shared, Flag([call])
         ),
         times => Zero,
-        life => Life,
+        life => dyno_agent_server_life:open(Speed),
         managers => dyno_agent_server_managers:new(Flag([running, monotonic_timestamp])),
-        level => LevelNow,
+        level => dyno_agent_server_level:new(Asked, maps:get(share, Config, ?SHARE), Speed),
         probes => Probes,
         each => #{
             left => map_get(count, Limits),

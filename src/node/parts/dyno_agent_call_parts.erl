@@ -308,6 +308,7 @@ warnings(Role, #{functions := Functions} = Result) ->
     lists:append([
         not_called(Role, Result),
         counts(Role, Result),
+        unset(Role, Result),
         times(Role, Functions),
         waited(Role, Result)
         | [
@@ -329,27 +330,17 @@ not_called(Role, #{functions := Functions, measured_functions := N}) ->
      || Functions =:= [], N > 0
     ].
 
-counts(Role, #{reloaded := Reloaded, off_by := OffBy} = Result) ->
+counts(Role, #{reloaded := Reloaded, off_by := OffBy}) ->
     [
         {
-            ~"unset",
-            "~ts modules of ~ts are not measured: breakpoints in them took longer than 3 s, as if "
-            "native code or other programs keep its schedulers",
-            [{N, ~"count"}, Role],
-            ~"Name fewer functions (--pattern)."
+            ~"reloaded",
+            "~ts of ~ts was loaded again during the run: calls before that are missing. Do not "
+            "load it once more before the processes that ran it have ended: to trace them then can "
+            "crash the emulator (doc/architecture.md, Traps of the runtime)",
+            [modules(Reloaded), Role]
         }
-     || #{unset := N} <- [Result], N > 0
+     || Reloaded =/= []
     ] ++
-        [
-            {
-                ~"reloaded",
-                "~ts of ~ts was loaded again during the run: calls before that are missing. Do not "
-                "load it once more before the processes that ran it have ended: to trace them then can "
-                "crash the emulator (doc/architecture.md, Traps of the runtime)",
-                [modules(Reloaded), Role]
-            }
-         || Reloaded =/= []
-        ] ++
         [
             {
                 ~"times_missing",
@@ -359,6 +350,18 @@ counts(Role, #{reloaded := Reloaded, off_by := OffBy} = Result) ->
             }
          || OffBy > ?MISSING
         ].
+
+unset(Role, Result) ->
+    [
+        {
+            ~"unset",
+            "~ts modules of ~ts are not measured: breakpoints took longer than 3 s, as if native "
+            "code or other programs keep its schedulers",
+            [{N, ~"count"}, Role],
+            ~"Name fewer functions (--pattern)."
+        }
+     || #{unset := N} <- [Result], N > 0
+    ].
 
 modules([Module]) ->
     dyno_agent_name:module(Module);

@@ -440,7 +440,7 @@ levels_step_down_and_up(_Config) ->
         )
     end,
     At = fun dyno_agent_server_level:level/1,
-    Level = dyno_agent_server_level:new(auto, 0.1),
+    Level = dyno_agent_server_level:new(auto, 0.1, fast),
     distribution = At(Seconds(100, Calm, Level)),
     distribution = At(Seconds(2, Calm, Seconds(2, Dear, Level))),
     Lower = Seconds(3, Dear, Level),
@@ -455,7 +455,7 @@ levels_step_down_and_up(_Config) ->
     Again = Seconds(60, Calm, Lowest),
     distribution = At(Again),
     none = dyno_agent_server_level:why(Again),
-    rate = At(Seconds(100, Calm, dyno_agent_server_level:new(rate, 0.1))).
+    rate = At(Seconds(100, Calm, dyno_agent_server_level:new(rate, 0.1, fast))).
 
 %% Two schedulers, each busy for half of a second by the clock.
 the_machine_is_not_charged_to_measuring(_Config) ->
