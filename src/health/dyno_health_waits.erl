@@ -275,7 +275,11 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
                         "and answer with gen_server:reply/2."
                     >>
             end,
-        look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
+        look_closer =>
+            case at_node(Name) of
+                [There, Node] -> text("dyno servers ~ts \"~ts\"", [Node, There]);
+                [_] -> text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
+            end
     }).
 
 locks(Looks) ->

@@ -66,11 +66,31 @@ sum(Key, Rows) -> lists:sum([map_get(Key, Row) || Row <- Rows]).
 
 properties(#{summaries := Summaries} = Ending) ->
     [
-        %% A process whose partition was reopened may be counted again.
-        Counts#{node => Node, property => name(Module, Ending), seen := min(Seen, Processes)}
+        Counts#{
+            node => Node,
+            property => name(Module, Ending),
+            %% A process whose partition was reopened may be counted again.
+            seen := min(Seen, Processes),
+            inconclusive := undecided(Counts, map_size(Monitors), gone(Node, Ending))
+        }
      || Node := #{verdicts := #{monitors := Monitors}} <- Summaries,
         Module := #{seen := Seen, processes := Processes} = Counts <- Monitors
     ].
+
+%% Whose processes a lost node's open ones were is known of a single property that was not broken.
+undecided(#{inconclusive := Inconclusive}, _Monitors, 0) ->
+    Inconclusive;
+undecided(#{inconclusive := N, processes := All, broken := 0, crashed := 0}, 1, Gone) ->
+    min(All, N + Gone);
+undecided(_Counts, _Monitors, _Gone) ->
+    undefined.
+
+%% The open processes of a lost node.
+gone(Node, #{summaries := Summaries, lost := Lost}) when is_map_key(Node, Lost) ->
+    #{Node := #{verdicts := #{open := Open, again := #{open := OpenAgain}}}} = Summaries,
+    Open - OpenAgain;
+gone(_Node, _Ending) ->
+    0.
 
 name(Module, #{summaries := Summaries}) ->
     case [Name || _ := #{properties := #{Module := Name}} <- Summaries] of
@@ -79,13 +99,13 @@ name(Module, #{summaries := Summaries}) ->
     end.
 
 %% Processes, each once: a reopened partition has a gap, and so do the open ones of a lost node.
-partitions(#{summaries := Summaries, lost := Lost}) ->
+partitions(#{summaries := Summaries} = Ending) ->
     [
-        partitions(Node, Summary, is_map_key(Node, Lost))
+        partitions(Node, Summary, gone(Node, Ending))
      || Node := Summary <- maps:iterator(Summaries, ordered)
     ].
 
-partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, IsLost) ->
+partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, Gone) ->
     #{
         opened := Opened,
         gap := Gap,
@@ -97,17 +117,11 @@ partitions(Node, #{verdicts := Verdicts, duration_ns := DurationNs}, IsLost) ->
         again := Again
     } = Verdicts,
     #{opened := Reopened, partial := PartialAgain, gap := GapAgain, open := OpenAgain} = Again,
-    Whole = Open - OpenAgain,
-    {Gone, Running} =
-        case IsLost of
-            true -> {Whole, 0};
-            false -> {0, Whole}
-        end,
     (maps:with([complete, events, untold], Verdicts))#{
         node => Node,
         partial => Partial - PartialAgain,
         gap => Gap - GapAgain + Cut + Gone,
-        open => Running,
+        open => Open - OpenAgain - Gone,
         opened => Opened - Reopened + Cut,
         rate => Events * 1.0e9 / max(1, DurationNs),
         no => lists:sum([No || _ := #{no := No} <- Of])
@@ -193,8 +207,17 @@ unknown(#{processes := N, seen := Seen} = Sums, Ending) ->
         [["nothing that it is about was seen of ", counted(N)] || Whole] ++
         lost(Ending).
 
-lost(#{lost := Lost}) ->
-    [["node ", atom_to_binary(Node), " was not observed to the end"] || Node := _ <- Lost].
+lost(#{lost := Lost, summaries := Summaries} = Ending) ->
+    [
+        [
+            ["node ", atom_to_binary(Node), " was not observed to the end"]
+            | [
+                [", and ", counted(Gone), " there ", was(Gone), " cut off"]
+             || is_map_key(Node, Summaries), Gone <- [gone(Node, Ending)], Gone > 0
+            ]
+        ]
+     || Node := _ <- Lost
+    ].
 
 held(#{processes := N, seen := N}) ->
     ["held by ", counted(N)];

@@ -18,6 +18,7 @@ all() ->
         a_healthy_node,
         each_check,
         a_cycle_over_nodes,
+        a_wait_for_another_node,
         too_few_looks,
         from_outside,
         standing_still_has_causes,
@@ -660,6 +661,17 @@ a_cycle_over_nodes(_Config) ->
     ?assertMatch({_, _}, binary:match(Closer, ~"b@host \"back\""), Closer),
     ?assertEqual([], dyno_health:across([{~"a@host", Of(A)}, {~"b@host", Of([])}])),
     ?assertEqual([], dyno_health:across([{~"a@host", Of(A)}])).
+
+%% The command names the server's own node.
+a_wait_for_another_node(_Config) ->
+    Calls = [Call#{to := ~"db at b@host", to_name := ~"db at b@host"} || Call <- callers(6)],
+    Closer = [
+        Of
+     || {_, [#{check := waited_for, look_closer := Of}]} <- dyno_health:examined(
+            ~"a@host", looks(#{calls => Calls})
+        )
+    ],
+    ?assertEqual([~"dyno servers b@host \"db\""], Closer).
 
 too_few_looks(_Config) ->
     Outcomes = dyno_health:examined(~"shop@host", [hd(looks(#{}))]),

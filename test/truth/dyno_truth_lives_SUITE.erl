@@ -63,8 +63,8 @@ kids(Name, N, M) ->
 compute() -> lists:sum(lists:seq(1, 1000)), compute().
 hold() ->
     erts_debug:set_internal_state(available_internal_state, true),
-    erts_debug:set_internal_state(sleep, 500),
-    timer:sleep(10),
+    erts_debug:set_internal_state(sleep, 300),
+    timer:sleep(50),
     hold().
 
 """).
@@ -361,24 +361,27 @@ a_saturated_node(_Config) ->
         ct:log("~ts", [Text])
     end).
 
-%% Each scheduler is in native calls of half a second, and each breakpoint waits for them. What
-%% could not be set is not known, and a recording of a second does not wait for it.
+%% Each scheduler is in native calls of 0.3 s, and each breakpoint waits for them several times. What
+%% cannot be set in time is not known.
 long_native_calls(_Config) ->
     in_node(fun(Node) ->
         Schedulers = erpc:call(Node, erlang, system_info, [schedulers_online]),
-        _ = [erpc:cast(Node, lives, hold, []) || _ <- lists:seq(0, Schedulers)],
+        _ = [erpc:cast(Node, lives, hold, []) || _ <- lists:seq(1, Schedulers)],
+        {ok, Agent} = dyno_agent:attach(Node, #{custom => [dyno_agent_servers]}),
         Modules = [lists, maps, string, sets, queue, dict, proplists, gb_trees, ordsets, orddict],
-        {ok, Document} = dyno_record:run([Node], #{
-            duration_ms => 1000,
-            patterns => [{Module, '_', '_'} || Module <- Modules],
-            without => [stacks, processes, health]
+        {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
+            patterns => [{Module, '_', '_'} || Module <- Modules], measures => [call_count]
         }),
-        [#{~"warnings" := Warnings, ~"metrics" := Metrics}] = dyno_recording:runs(Document),
-        ct:log("~tp", [Warnings]),
-        Codes = [Code || #{~"code" := Code} <- Warnings],
-        ?assertEqual([], [~"unset", ~"servers_level"] -- Codes),
+        #{unset := Unset} = dyno_agent_instrument:read(Calls),
+        ?assert(Unset > 0 andalso Unset < length(Modules), Unset),
+        {ok, Servers} = dyno_agent:start(Agent, dyno_agent_servers, #{
+            servers => [{registered, init}], sink => self()
+        }),
+        #{level := rate, stepped_down := <<_/binary>>, rate := Rate} =
+            dyno_agent_servers:read(Servers),
         %% Not 0.
-        ?assertNot(lists:member(~"servers.callbacks", [Name || #{~"name" := Name} <- Metrics]))
+        ?assertEqual(#{}, Rate),
+        _ = dyno_agent:detach(Agent)
     end).
 
 %% Somebody takes all debug functions away; then calls go on.

@@ -219,6 +219,14 @@ a_node_is_lost(Config) ->
              || #{~"node" := Node, ~"gap" := Gap} <- rows(~"partitions", Document)
             },
         ?assertEqual(#{atom_to_binary(A) => 0, atom_to_binary(B) => 1}, Gaps),
+        Undecided =
+            #{
+                Node => N
+             || #{~"node" := Node, ~"inconclusive" := N} <- rows(~"properties", Document)
+            },
+        ?assertEqual(Gaps, Undecided),
+        [#{~"result" := ~"unknown", ~"text" := Why}] = map_get(~"verdicts", Document),
+        ?assertMatch({_, _}, binary:match(Why, ~"and 1 process there was cut off")),
         #{~"error" := #{~"text" := Text}} = Document,
         ?assertMatch({_, _}, binary:match(Text, ~"was lost"))
     end).

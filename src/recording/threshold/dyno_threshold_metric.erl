@@ -156,7 +156,21 @@ severities() -> [~"critical", ~"warning", ~"doubt", ~"note", ~"all"].
 -spec value(Name :: binary(), Node :: binary() | undefined, dyno_recording:run()) ->
     found() | none.
 value(Name, Node, Run) ->
-    first(lookups(Name), Node, Run).
+    of_started(Name, first(lookups(Name), Node, Run), Run).
+
+%% Operations that never started would have had the longest response times.
+of_started(<<"latency", Of/binary>>, {ok, Value, Unit}, Run) when Of =/= ~".min" ->
+    IsAny = fun(Metric) -> above_0(dyno_recording:metric(Run, Metric)) end,
+    case {IsAny(~"load.saturated"), IsAny(~"load.generator_limited")} of
+        {true, true} -> {error, "operations never started, as the generator was the bottleneck"};
+        {true, false} -> {ok, Value, Unit, {Value, unknown}};
+        {false, _} -> {ok, Value, Unit}
+    end;
+of_started(_Name, Found, _Run) ->
+    Found.
+
+above_0({ok, #{~"value" := Count}}) -> is_number(Count) andalso Count > 0;
+above_0(error) -> false.
 
 %% Names
 

@@ -37,7 +37,8 @@ all() ->
         points_at_what_is_wrong,
         verdicts_fit_a_recording,
         reads_what_it_prints,
-        any_text_is_answered
+        any_text_is_answered,
+        operations_that_never_started
     ].
 
 %% A recording with two sizes and two nodes
@@ -338,6 +339,31 @@ growth(_) ->
     %% Measured, but not well enough for an exponent: that is what is said.
     #{~"result" := ~"unknown", ~"text" := Told} = at_100("growth m:slow/2 < 1.2"),
     ?assertMatch({_, _}, binary:match(Told, ~"known well enough at less than two sizes")).
+
+%% They would have been the slowest: a percentile of the others is a lower bound. If the generator
+%% was the bottleneck, it is not the target's.
+operations_that_never_started(_) ->
+    Result = fun(Text, Saturated, Limited) ->
+        #{metrics := Metrics} = Run = run(~"10", 10, 5_000_000),
+        Phases = [
+            #{name => ~"load.saturated", value => Saturated, unit => count},
+            #{name => ~"load.generator_limited", value => Limited, unit => count}
+        ],
+        New = dyno_recording:put(dyno_recording:new(test, ~"a", #{}, #{}), status, complete),
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        [#{~"result" := Is}] = dyno_threshold:evaluate(
+            Threshold, dyno_recording:add_run(New, Run#{metrics := Phases ++ Metrics})
+        ),
+        Is
+    end,
+    [
+        ?assertEqual(Expected, [Result(Text, S, L) || {S, L} <- [{0, 0}, {1, 0}, {1, 1}]], Text)
+     || {Text, Expected} <- [
+            {"latency.p99 < 10 ms", [~"pass", ~"unknown", ~"unknown"]},
+            {"latency.p99 < 1 ms", [~"fail", ~"fail", ~"unknown"]},
+            {"throughput > 10 /s", [~"pass", ~"pass", ~"pass"]}
+        ]
+    ].
 
 findings(_) ->
     Found = fun(Severities) ->
