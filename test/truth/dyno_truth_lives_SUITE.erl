@@ -19,7 +19,7 @@ against what they did.
 -module(lives).
 -behaviour(gen_server).
 -export([start/2, start_link/2, boss/1, init/1, handle_call/3, handle_cast/2]).
--export([calls/3, loop/3, kids/2, compute/0, hold/0, truth/1]).
+-export([calls/3, loop/3, kids/2, compute/0, truth/1]).
 truth(Name) -> [atomics:get(persistent_term:get(Name), N) || N <- [1, 2, 3, 4]].
 add(Name, N, What) -> atomics:add(persistent_term:get(Name), N, What).
 start(Name, Us) ->
@@ -61,11 +61,6 @@ kids(Name, N, M) ->
     M rem 5 =:= 0 andalso timer:sleep(10),
     kids(Name, N, M + 1).
 compute() -> lists:sum(lists:seq(1, 1000)), compute().
-hold() ->
-    erts_debug:set_internal_state(available_internal_state, true),
-    erts_debug:set_internal_state(sleep, 300),
-    timer:sleep(50),
-    hold().
 
 """).
 
@@ -91,7 +86,6 @@ groups() ->
         ]},
         {in_nodes, [parallel], [
             a_saturated_node,
-            long_native_calls,
             a_lost_hook_is_put_back,
             a_crash_loop,
             many_that_end_soon,
@@ -359,29 +353,6 @@ a_saturated_node(_Config) ->
         ?assert(Rate > True / 3 andalso Rate < 1 + 3 * True, {Rate, True}),
         %% It steps down, and says of how much of the time the figures are.
         ct:log("~ts", [Text])
-    end).
-
-%% Each scheduler is in native calls of 0.3 s, and each breakpoint waits for them several times. What
-%% cannot be set in time is not known.
-long_native_calls(_Config) ->
-    in_node(fun(Node) ->
-        Schedulers = erpc:call(Node, erlang, system_info, [schedulers_online]),
-        _ = [erpc:cast(Node, lives, hold, []) || _ <- lists:seq(1, Schedulers)],
-        {ok, Agent} = dyno_agent:attach(Node, #{custom => [dyno_agent_servers]}),
-        Modules = [lists, maps, string, sets, queue, dict, proplists, gb_trees, ordsets, orddict],
-        {ok, Calls} = dyno_agent:start(Agent, dyno_agent_calls, #{
-            patterns => [{Module, '_', '_'} || Module <- Modules], measures => [call_count]
-        }),
-        #{unset := Unset} = dyno_agent_instrument:read(Calls),
-        ?assert(Unset > 0 andalso Unset < length(Modules), Unset),
-        {ok, Servers} = dyno_agent:start(Agent, dyno_agent_servers, #{
-            servers => [{registered, init}], sink => self()
-        }),
-        #{level := rate, stepped_down := <<_/binary>>, rate := Rate} =
-            dyno_agent_servers:read(Servers),
-        %% Not 0.
-        ?assertEqual(#{}, Rate),
-        _ = dyno_agent:detach(Agent)
     end).
 
 %% Somebody takes all debug functions away; then calls go on.
