@@ -73,28 +73,42 @@ restarts(Looks) ->
          || G <- lists:sublist([G || #{~"newest" := [G | _]} <- Times], 1)
         ]
     end,
+    Restarts = of_last([~"restarts"], Looks),
     [
-        restarted(
-            Name,
-            Times,
-            ~"The name has another pid than at the look before.",
-            [Name, " was another process", at(Times, Looks)],
-            ~"if it crashes, read why"
-        )
-     || Name := Times <- Names, length(Times) >= 2
-    ] ++
-        [
-            restarted(
-                Name,
-                Times,
-                [~"Its limit of restarts is not reached.", Newest(Times), own_limit(Times)],
-                text("up to ~b of ~b children of ~ts were other processes~ts", [
-                    Most(~"replaced", Times), Most(~"children", Times), Name, at(Times, Looks)
-                ]),
-                ~"if they are permanent, they crash; read why"
-            )
-         || Name := Times <- Children, length(Times) >= 2
-        ].
+        restarted(Name, Times, Restarts, Severity, Evidence, Text)
+     || {Name, Times, Severity, Evidence, Text} <-
+            [
+                {
+                    Name,
+                    Times,
+                    severity(Restarts, warning),
+                    ~"The name has another pid than at the look before.",
+                    [Name, " was another process", at(Times, Looks)]
+                }
+             || Name := Times <- Names
+            ] ++
+                [
+                    {
+                        Name,
+                        Times,
+                        severity(Restarts, note),
+                        [~"Its limit of restarts is not reached.", Newest(Times), own_limit(Times)],
+                        text("up to ~b of ~b children of ~ts were other processes~ts", [
+                            Most(~"replaced", Times),
+                            Most(~"children", Times),
+                            Name,
+                            at(Times, Looks)
+                        ])
+                    }
+                 || Name := Times <- Children
+                ],
+        length(Times) >= 2
+    ].
+
+%% Temporary children that end are not restarted: others are started in their place.
+severity(Restarts, _Otherwise) when is_integer(Restarts), Restarts > 0 -> critical;
+severity(0, Otherwise) -> Otherwise;
+severity(_NotCounted, _Otherwise) -> warning.
 
 own_limit(Times) ->
     [
@@ -104,22 +118,35 @@ own_limit(Times) ->
 
 at(Times, Looks) -> text(" at ~b of ~b looks", [length(Times), length(Looks) - 1]).
 
-restarted(Name, Times, Evidence, Text, If) ->
+restarted(Name, Times, Restarts, Severity, Evidence, Text) ->
     dyno_finding:new(restarts, restarts, #{
         subject => Name,
-        severity => critical,
+        severity => Severity,
         value => length(Times),
         weight => 105,
         text => text("~ts", [Text]),
-        evidence => text("~ts", [Evidence]),
-        advice => text(
-            "Now: ~ts in the log, or by dyno trace NODE proc_lib:crash_report/4, and mend "
-            "that. supervisor:terminate_child/2 also stops what a child serves. Later: let it "
-            "start without the missing part, and try again at growing intervals.",
-            [If]
-        ),
+        evidence => text("~ts~ts", [Evidence, by_supervisors(Restarts)]),
+        advice =>
+            case Severity of
+                note ->
+                    ~"Nothing, if they are temporary and end when their work is done.";
+                _ ->
+                    <<
+                        "Now: if it crashes, read why in the log, or by dyno trace NODE "
+                        "proc_lib:crash_report/4, and mend that. supervisor:terminate_child/2 also "
+                        "stops what a child serves. Later: let it start without the missing part, "
+                        "and try again at growing intervals."
+                    >>
+            end,
         look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
     }).
+
+by_supervisors(N) when is_integer(N), N > 0 ->
+    text(" Supervisors of the node restarted children ~ts times meanwhile.", [show(N, ~"count")]);
+by_supervisors(0) ->
+    ~" No supervisor of the node restarted a child meanwhile.";
+by_supervisors(_NotCounted) ->
+    ~"".
 
 callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
     Counts = [

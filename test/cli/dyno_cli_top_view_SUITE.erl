@@ -275,6 +275,10 @@ shows_the_worst_findings(_Config) ->
 lost_nodes(_Config) ->
     Lost = dyno_cli_top_view:with_reading(a@b, {lost, "a@b is not running"}, view([])),
     has(~"a@b: a@b is not running", Lost),
+    %% A long sentence is read to its end.
+    Long = ["a@b ", lists:duplicate(12, "does not answer "), "at all"],
+    Shown = lines(dyno_cli_top_view:with_reading(a@b, {lost, Long}, view([])), 80, 24),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Shown), ~"at all")),
     ?assertMatch([<<"a@b a@b is not running">>], dyno_cli_top_view:plain(Lost)),
     ?assertMatch(#{~"nodes" := [#{~"error" := _}]}, dyno_cli_top_view:json(Lost)).
 

@@ -482,7 +482,15 @@ cases() ->
         {[pressure], warning, ~"wait for disks", #{machine => #{~"pressure_io_full" => 1_000_000}}},
         {[network], note, ~"accept queue was full", #{machine => #{~"ListenOverflows" => 78}}},
         {[restarts], critical, ~"up to 2 of 2 children of shop_sup were other processes", #{
+            restarts => 70, children => [#{supervisor => ~"shop_sup", children => 2, replaced => 2}]
+        }},
+        %% Not counted by that dyno.
+        {[restarts], warning, ~"up to 2 of 2 children of shop_sup were other processes", #{
             children => [#{supervisor => ~"shop_sup", children => 2, replaced => 2}]
+        }},
+        %% Temporary ones, that end when their work is done.
+        {[restarts], note, ~"up to 2 of 9 children of jobs_sup were other processes", #{
+            restarts => 0, children => [#{supervisor => ~"jobs_sup", children => 9, replaced => 2}]
         }},
         {[code_server], warning, ~"27 processes wait for the code server", #{
             places => [place(27, [~"code_server:call/1", ~"shop:plugin/1"])]
@@ -815,6 +823,7 @@ look(N, Changes) ->
         tables => Of(tables, [table(~"cache", 1000)]),
         names => Of(names, []),
         children => Of(children, []),
+        restarts => Of(restarts, none),
         long => Of(long, []),
         lateness => Merged(lateness, #{count => 0, sum_ms => 0, most_ms => 0, together_ms => 0}),
         locks => Of(locks, []),

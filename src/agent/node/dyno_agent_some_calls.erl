@@ -9,6 +9,7 @@ intervals run. Changes of persistent terms are counted in all processes.
 """.
 
 -export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
+-export([count_restarts/0, restarts/1]).
 
 -import(dyno_agent_suspect, [within/3]).
 
@@ -32,6 +33,9 @@ intervals run. Changes of persistent terms are counted in all processes.
 ]).
 %% Of the code server: a module that it loads, and one that it looks for.
 -define(LOADED, [{{ets, insert, 2}, true}, {{erl_prim_loader, is_basename, 1}, true}]).
+-define(TERMS, [{persistent_term, put, 2}, {persistent_term, erase, 1}]).
+%% Of a child that must be there: permanent, or transient and not ended as it should.
+-define(RESTARTS, [{supervisor, add_restart, 1}, {'Elixir.DynamicSupervisor', add_restart, 1}]).
 -define(WRITES, [
     {ets, F, A}
  || {F, As} <- [
@@ -252,15 +256,12 @@ setters(Pids) ->
 term_changes() ->
     within(
         fun() ->
-            Functions = [{persistent_term, put, 2}, {persistent_term, erase, 1}],
-            Session = trace:session_create(?MODULE, self(), []),
+            Session = counting(?TERMS),
             try
-                _ = [trace:function(Session, F, true, [call_count]) || F <- Functions],
                 Began = erlang:monotonic_time(millisecond),
                 timer:sleep(?TRACED_MS),
-                Counts = [trace:info(Session, F, call_count) || F <- Functions],
+                Count = counted(Session, ?TERMS),
                 Ms = erlang:monotonic_time(millisecond) - Began,
-                Count = lists:sum([N || {call_count, N} <- Counts, is_integer(N)]),
                 #{count => Count, per_s => Count * 1000 / Ms}
             after
                 trace:session_destroy(Session)
@@ -269,6 +270,23 @@ term_changes() ->
         unknown,
         ?TIMEOUT_MS
     ).
+
+counting(Functions) ->
+    Session = trace:session_create(?MODULE, self(), []),
+    _ = [trace:function(Session, F, true, [call_count]) || F <- Functions],
+    Session.
+
+counted(Session, Functions) ->
+    Counts = [trace:info(Session, F, call_count) || F <- Functions],
+    lists:sum([N || {call_count, N} <- Counts, is_integer(N)]).
+
+-doc "Counts from now on how often supervisors restart a child; it ends with the calling process.".
+-spec count_restarts() -> trace:session().
+count_restarts() -> counting(?RESTARTS).
+
+-doc "How often they did.".
+-spec restarts(trace:session()) -> non_neg_integer().
+restarts(Session) -> counted(Session, ?RESTARTS).
 
 -doc """
 The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in

@@ -115,8 +115,9 @@ tell(Changes) ->
         fun(Change) -> _ = dyno_cli_terminal:print([Time, told(Change), $\n]) end, Changes
     ).
 
-told({found, Node, #{severity := Severity, text := Text, advice := Advice}}) ->
-    [atom_to_binary(Node), " ", atom_to_binary(Severity), ": ", Text, ". ", Advice];
+told({found, Node, #{severity := Severity, text := Text, advice := Advice} = Finding}) ->
+    Evidence = [[" ", Of] || #{evidence := Of} <- [Finding], Of =/= ~""],
+    [atom_to_binary(Node), " ", atom_to_binary(Severity), ": ", Text, ".", Evidence, " ", Advice];
 told({lost, Node, Why}) ->
     [atom_to_binary(Node), " lost: ", Why];
 told({back, Node}) ->

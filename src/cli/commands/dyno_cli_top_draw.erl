@@ -63,7 +63,8 @@ lines(#{node := Node, readings := Readings, detail := Detail} = View, Layout, Ro
                     #{from := From} -> Head ++ scrolled(From, Room, detail(Detail))
                 end;
             #{Node := {lost, Why}} ->
-                [[atom_to_binary(Node), ": ", Why]];
+                Text = dyno_recording_part:text("~ts: ~ts", [Node, dyno_report_text:encode(Why)]),
+                dyno_report_text:wrap(Text, map_get(width, Layout));
             #{} ->
                 [[atom_to_binary(Node), ": the first reading comes"]]
         end,
