@@ -42,7 +42,7 @@ findings of a later dyno. `dyno_interrupt` ends it with the results so far.
 -define(LOOKS, 4).
 -define(TICK_MS, 500).
 -define(AGAIN_MS, 2000).
--define(PROCESSES_PER_MS, 40).
+-define(PROCESSES_PER_MS, 33).
 -define(LONG_QUEUE, 1000).
 -define(MOST_SEARCHED, 5).
 -define(OPTIONS, [for_ms, show, watch, cookie, name]).
@@ -293,10 +293,11 @@ looking(Results) ->
         ~"instrument"
     ).
 
+%% In the working time of the schedulers. A thread that waits to be woken does not work.
 had_processor(Looks) ->
-    Cpu = lists:sum([Ns || #{threads := #{normal := #{cpu_ns := Ns}}} <- Looks]),
-    Delay = lists:sum([Ns || #{machine := #{~"delay_ns" := Ns}} <- Looks]),
-    case Cpu + Delay of
+    Normal = [Of || #{threads := #{normal := #{cpu_ns := _, ready_ns := _} = Of}} <- Looks],
+    Cpu = lists:sum([Ns || #{cpu_ns := Ns} <- Normal]),
+    case Cpu + lists:sum([Ns || #{ready_ns := Ns} <- Normal]) of
         0 -> 1;
         All -> Cpu / All
     end.

@@ -13,6 +13,7 @@
 %% Reductions of the code server. A search for a module that is missing takes hundreds.
 -define(IDLE_PER_S, 50).
 -define(ASKED_PER_S, 100_000).
+-define(REDUCTIONS_PER_TIMER, 300).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
@@ -23,6 +24,7 @@ checks() ->
         #{name => resolver, title => ~"name resolution", finding => fun resolver/1},
         #{name => disk_logs, title => ~"calls of disk logs", finding => fun disk_logs/1},
         #{name => timers, title => ~"the timer server", finding => fun timers/1},
+        #{name => timers_set, title => ~"timers that are set", finding => fun timers_set/1},
         #{
             name => persistent_terms,
             title => ~"changes of persistent terms",
@@ -516,6 +518,41 @@ started(Looks) ->
     end.
 
 %% The collector of persistent terms is a process of the runtime.
+%% Most of the node's work: other work takes hundreds of reductions and more for each timer.
+timers_set(Looks) ->
+    PerS = dyno_health_look:often(~"timers", Looks),
+    Who =
+        case dyno_health_look:sets(Looks) of
+            none -> ~"";
+            {Text, _} -> Text
+        end,
+    dyno_health_look:known([mean([~"values", ~"vm.reductions"], Looks)], ~"work was not read", fun(
+        Reductions
+    ) ->
+        [
+            dyno_finding:new(timers_set, timers_set, #{
+                subject => ~"timers",
+                severity => warning,
+                value => PerS,
+                weight => 65,
+                text => text("processes set ~ts timers a second, and do little else", [
+                    show(PerS, ~"count")
+                ]),
+                evidence => text("The node does ~ts reductions for each.~ts", [
+                    show(Reductions / PerS, ~"count"), Who
+                ]),
+                advice =>
+                    <<
+                        "Now: nothing. Later: keep a running timer, and see at its end whether it "
+                        "is still wanted, instead of a new one for each message; let one timer "
+                        "serve all that is due at about the same time."
+                    >>,
+                look_closer => ~"dyno trace NODE \"erlang:send_after/3 -> caller\""
+            })
+         || PerS > value(timers_set), Reductions < ?REDUCTIONS_PER_TIMER * PerS
+        ]
+    end).
+
 terms(Looks) ->
     Of = [
         R

@@ -19,6 +19,7 @@
 -define(TIMER_BYTES, 160).
 %% From one write to the next, of a process that does hardly anything else.
 -define(GAP_US, 50).
+-define(ENOUGH_SAMPLES, 8).
 -define(PROCESS_BYTES, 1000).
 -define(TABLE_BYTES, 100).
 
@@ -39,6 +40,7 @@ checks() ->
             finding => fun timers/1
         },
         #{name => hibernation, title => ~"hibernation", finding => fun hibernations/1},
+        #{name => collecting, title => ~"collections of one heap", finding => fun collecting/1},
         #{name => table_scans, title => ~"scans of whole tables", finding => fun scans/1},
         #{name => hot_table, title => ~"tables that many write", finding => fun hot_tables/1},
         #{name => dictionary, title => ~"process dictionaries", finding => fun dictionaries/1},
@@ -292,8 +294,10 @@ hibernations(Looks) ->
         hibernating(Asked) > 0.3
     ],
     PerS = lists:sum([R || {R, _} <- Found]),
-    case {Found, mean([~"values", ~"vm.reductions"], Looks)} of
-        {[{_, Asked} | _], All} when is_number(All), PerS > 0.2 * All ->
+    Often = dyno_health_look:often(~"hibernations", Looks),
+    Most = lists:sublist([{0, A} || Often > value(hibernations), A <- hibernating_most(Looks)], 1),
+    case {Found ++ Most, mean([~"values", ~"vm.reductions"], Looks)} of
+        {[{_, Asked} | _], All} when is_number(All), PerS > 0.2 * All; Most =/= [] ->
             Stacks = [S || #{~"stacks" := Of} <- Asked, #{~"stack" := [_ | _] = S} <- Of],
             [
                 dyno_finding:new(hibernation, none, #{
@@ -302,11 +306,16 @@ hibernations(Looks) ->
                     value => PerS,
                     weight => 57,
                     text => text("~ts hibernates again and again, without a rest", [name(Asked)]),
-                    evidence => text("~b of the busiest processes do~ts.", [
-                        length(Found),
+                    evidence => text("~ts~ts", [
                         [
-                            [", and stand in ", dyno_health_look:place(S)]
+                            ["It stands in ", dyno_health_look:place(S), ". "]
                          || S <- lists:sublist(Stacks, 1)
+                        ],
+                        [
+                            text("Processes of the node hibernate ~ts times a second.", [
+                                show(Often, ~"count")
+                            ])
+                         || Often > 0
                         ]
                     ]),
                     why =>
@@ -323,10 +332,59 @@ hibernations(Looks) ->
             []
     end.
 
+%% The busiest of those that hibernated in a sample.
+hibernating_most(Looks) ->
+    Of = [{R, Asked} || {_, Asked, R} <- lasting(Looks), hibernating(Asked) > 0.05],
+    [Asked || {_, Asked} <- lists:reverse(lists:keysort(1, Of))].
+
+%% The process collects in many samples, or calls for collections.
+collecting(Looks) ->
+    [
+        dyno_finding:new(collecting, collecting, #{
+            subject => name(Asked),
+            severity => warning,
+            value => Share,
+            weight => 59,
+            text => text("~ts collects garbage in ~b % of its samples", [
+                name(Asked), round(100 * Share)
+            ]),
+            evidence => text("Its heap has ~ts. It stands in ~ts.", [
+                show(lists:max([0 | [B || #{~"heap_bytes" := B} <- Asked]]), ~"B"), place(Asked)
+            ]),
+            advice =>
+                <<
+                    "Now: nothing. Later: if its code calls erlang:garbage_collect or has a low "
+                    "fullsweep_after, remove that; else make fewer large terms, or keep what lives "
+                    "long in ETS."
+                >>,
+            look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
+        })
+     || {Pid, Asked, _} <- lasting(Looks),
+        not has_long_queue(Asked),
+        All <- [lists:sum([N || #{~"looks" := N} <- Asked])],
+        All >= ?ENOUGH_SAMPLES,
+        Collected <- [lists:sum([N || #{~"collecting" := N} <- Asked]) + calls_for(Asked)],
+        Share <- [min(1.0, Collected / All)],
+        Share > value(collecting)
+    ].
+
+calls_for(Asked) ->
+    lists:sum([
+        N
+     || #{~"stacks" := Stacks} <- Asked,
+        #{~"stack" := [Top | _], ~"count" := N} <- Stacks,
+        dyno_health_look:is_one_of(Top, [~"erlang:garbage_collect/", ~"erts_internal:garbage_co"])
+    ]).
+
+%% Without a stack, or from OTP 28 on in a function of that name.
 hibernating(Asked) ->
-    All = lists:sum([N || #{~"looks" := N} <- Asked]),
-    lists:sum([N || #{~"stacks" := Of} <- Asked, #{~"stack" := [], ~"count" := N} <- Of]) /
-        max(1, All).
+    All = [{Stack, N} || #{~"stacks" := Of} <- Asked, #{~"stack" := Stack, ~"count" := N} <- Of],
+    Hibernates = fun
+        ([]) -> true;
+        ([Top | _]) -> binary:match(Top, ~"hibernate") =/= nomatch
+    end,
+    lists:sum([N || {Stack, N} <- All, Hibernates(Stack)]) /
+        max(1, lists:sum([N || #{~"looks" := N} <- Asked])).
 
 scans(Looks) ->
     Found = [

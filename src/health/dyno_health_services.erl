@@ -97,18 +97,24 @@ no_log(Looks) ->
         ]
     end).
 
-%% The handler works, and its file stays as it is: it cannot be written.
 log_files(Looks) ->
-    Names = [Name || #{~"name" := Name} <- at(~"log_files", dyno_health_look:last(Looks))],
+    unwritten(~"log_files", ~"the log's file ~ts does not change, though the node logs", Looks) ++
+        unwritten(
+            ~"disk_logs", ~"the file of disk log ~ts does not change, though it works", Looks
+        ).
+
+%% Its process works, and the file stays as it is: it cannot be written.
+unwritten(Key, Format, Looks) ->
+    Names = [Name || #{~"name" := Name} <- at(Key, dyno_health_look:last(Looks))],
     [
         dyno_finding:new(log_files, log_file_reductions, #{
             subject => Name,
             severity => warning,
             value => Work,
             weight => 93,
-            text => text("the log's file ~ts does not change, though the node logs", [Name]),
+            text => text(Format, [Name]),
             evidence => text(
-                "Its handler did ~ts reductions, and the file had ~ts at each of ~b looks.", [
+                "Its process did ~ts reductions, and the file had ~ts at each of ~b looks.", [
                     show(Work, ~"count"), show(Size, ~"B"), length(Of)
                 ]
             ),
@@ -116,13 +122,14 @@ log_files(Looks) ->
                 <<
                     "Now: see whether the disk is full, has no inodes left or is read-only (df -h, "
                     "df -i, mount), and make room: logging goes on by itself. Later: limit the "
-                    "log's size (max_no_bytes, max_no_files of logger_std_h)."
+                    "log's size (max_no_bytes of logger_std_h, the type wrap of disk_log), and "
+                    "handle the errors of disk_log."
                 >>,
-            look_closer => ~"dyno trace NODE \"logger_std_h:write/4 -> return\""
+            look_closer => ~"dyno trace NODE \"prim_file:write/2 -> return\""
         })
      || Name <- Names,
         [_, _, _, _ | _] = Of <- [
-            [F || L <- Looks, #{~"name" := Is} = F <- at(~"log_files", L), Is =:= Name]
+            [F || L <- Looks, #{~"name" := Is} = F <- at(Key, L), Is =:= Name]
         ],
         [Size] <- [lists:usort([Bytes || #{~"bytes" := Bytes} <- Of])],
         Work <- [reductions(lists:last(Of)) - reductions(hd(Of))],

@@ -296,12 +296,12 @@ locks(Looks) ->
      || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", hd(Looks)),
         #{~"pid" := Holder} <- Of
     ],
-    case [Held || Held <- Holders, lists:member(Held, Before), lists:max(Waiting) > 0] of
+    case [Held || Held <- Holders, lists:member(Held, Before)] of
         [] ->
             contended(lists:min(Waiting), Looks);
         Long ->
             [
-                lock(Resource, Holder, lists:min(Waiting), dyno_health_look:last(Looks), Looks)
+                lock(Resource, Holder, lists:max(Waiting), dyno_health_look:last(Looks), Looks)
              || {Resource, Holder} <- Long
             ]
     end.
@@ -351,19 +351,25 @@ lock(Resource, Holder, Waiting, Last, Looks) ->
         H
      || #{~"holders" := Of} <- at(~"locks", Last), #{~"pid" := Pid} = H <- Of, Pid =:= Holder
     ],
-    dyno_finding:new(global_lock, lock_waiters, #{
+    {Limit, Severity, Weight} =
+        case Waiting of
+            0 -> {none, note, 39};
+            _ -> {lock_waiters, critical, 160}
+        end,
+    dyno_finding:new(global_lock, Limit, #{
         subject => Resource,
-        severity => critical,
+        severity => Severity,
         value => Waiting,
-        weight => 160,
-        text => text(
-            "global's lock ~ts is held by ~ts~ts; ~b processes wait for locks of global", [
-                Resource,
-                Name,
-                [[", which stands in ", dyno_health_look:place(Stack)] || Stack =/= []],
-                Waiting
-            ]
-        ),
+        weight => Weight,
+        text => text("global's lock ~ts is held by ~ts~ts; ~ts for locks of global", [
+            Resource,
+            Name,
+            [[", which stands in ", dyno_health_look:place(Stack)] || Stack =/= []],
+            case Waiting of
+                0 -> ~"no process was seen waiting";
+                _ -> text("~b processes wait", [Waiting])
+            end
+        ]),
         evidence => text("The same holder for at least ~ts.", [
             seconds(dyno_health_look:span_s(Looks))
         ]),

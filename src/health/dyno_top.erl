@@ -12,7 +12,7 @@ processes `m:dyno_agent_look` looks as in `dyno doctor`. The owner gets
 first; the share is what looking took of a scheduler.
 """.
 
--export([once/2, as_json/2, cost/2]).
+-export([once/2, as_json/2, cost/2, is_examined/1]).
 -export([open/2, nodes/1, reading/3, detail/3, state/3, close/1]).
 -export_type([looking/0]).
 
@@ -87,6 +87,10 @@ cost(#{took_us := Us, interval_ns := Ns, threads := Threads}, Looks) ->
         end,
     Ran * (Us * 1000 / Ns + Looks).
 
+-doc "Whether there are looks for findings in a node with so many processes.".
+-spec is_examined(non_neg_integer()) -> boolean().
+is_examined(Processes) -> Processes =< ?MOST_PROCESSES.
+
 plain_row(Row) ->
     #{
         atom_to_binary(Key) =>
@@ -124,8 +128,9 @@ attached(Node, Connection) ->
     end).
 
 examined(Agent) ->
-    case dyno_agent:processes(Agent) of
-        Count when Count =< ?MOST_PROCESSES ->
+    Count = dyno_agent:processes(Agent),
+    case is_examined(Count) of
+        true ->
             IntervalMs =
                 if
                     Count > ?MANY_PROCESSES -> 2 * ?LOOK_MS;
@@ -142,7 +147,7 @@ examined(Agent) ->
                 end),
                 ok
             end;
-        _ ->
+        false ->
             ok
     end.
 

@@ -169,6 +169,11 @@ setters_of_timers(_Config) ->
         #{Lease := #{sets := #{function := ~"erlang:send_after/3", per_s := PerS}}} when PerS > 20,
         dyno_agent_some_calls:setters([Lease, self()])
     ),
+    %% Of all processes; not known if the machine is too busy to count within a second.
+    case dyno_agent_some_calls:often() of
+        #{timers := AllPerS, hibernations := _} -> ?assert(AllPerS > 20, AllPerS);
+        Late -> ?assertEqual(#{}, Late)
+    end,
     unlink(Lease),
     exit(Lease, kill).
 

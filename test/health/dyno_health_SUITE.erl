@@ -492,6 +492,43 @@ cases() ->
         {[restarts], note, ~"up to 2 of 9 children of jobs_sup were other processes", #{
             restarts => 0, children => [#{supervisor => ~"jobs_sup", children => 9, replaced => 2}]
         }},
+        {[timers_set], warning, ~"processes set 51 k timers a second, and do little else", #{
+            often => #{timers => 51_000, hibernations => 3}, values => #{~"vm.reductions" => 4.0e6}
+        }},
+        {[hibernation], warning, ~"shop:lease/0) hibernates again and again", #{
+            often => #{timers => 0.0, hibernations => 9000.0},
+            suspects => [
+                suspect(#{
+                    name => ~"<0.9.0> (shop:lease/0)",
+                    queue => fun(_) -> 0 end,
+                    stack => [],
+                    reductions => 9000,
+                    priority => ~"normal"
+                })
+            ]
+        }},
+        {[collecting], warning, ~"collects garbage in 75 % of its samples", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 0 end,
+                    stack => [~"shop:index/1"],
+                    collecting => 9,
+                    reductions => 9000,
+                    priority => ~"normal"
+                })
+            ]
+        }},
+        {[log_files], warning, ~"the file of disk log /var/shop.LOG does not change", #{
+            services => fun(N) ->
+                #{
+                    disk_logs => [
+                        #{name => ~"/var/shop.LOG", bytes => 900, reductions => 9000 * N},
+                        #{name => ~"/var/grows.LOG", bytes => 900 * N, reductions => 9000 * N},
+                        #{name => ~"/var/idle.LOG", bytes => 900, reductions => 20 * N}
+                    ]
+                }
+            end
+        }},
         {[code_server], warning, ~"27 processes wait for the code server", #{
             places => [place(27, [~"code_server:call/1", ~"shop:plugin/1"])]
         }},
@@ -824,6 +861,7 @@ look(N, Changes) ->
         names => Of(names, []),
         children => Of(children, []),
         restarts => Of(restarts, none),
+        often => Of(often, #{}),
         long => Of(long, []),
         lateness => Merged(lateness, #{count => 0, sum_ms => 0, most_ms => 0, together_ms => 0}),
         locks => Of(locks, []),
@@ -845,6 +883,7 @@ look(N, Changes) ->
             overloaded => [],
             applications => [],
             log_files => [],
+            disk_logs => [],
             logging => true,
             connections => [#{node => ~"b@host", state => ~"up"}],
             views => [],

@@ -66,6 +66,8 @@ heap may be large: a signal asks it.
 -define(LARGE_SLICE, 2000).
 -define(PAUSE_FACTOR, 3).
 -define(MOST_KNOWN, 50_000).
+-define(HUGE, 200_000).
+-define(MOST_OF_HUGE, 20_000).
 -define(MOST, 12).
 -define(FEW, 50_000).
 -define(MOST_GROUPS, 300).
@@ -108,7 +110,11 @@ new() -> #{}.
 take(Pids, Seen) ->
     Own = Pids ++ holders(),
     Count = max(1, erlang:system_info(process_count) - length(Own)),
-    Every = 1 + Count div ?MOST_KNOWN,
+    Every =
+        case Count < ?HUGE of
+            true -> 1 + Count div ?MOST_KNOWN;
+            false -> 1 + Count div ?MOST_OF_HUGE
+        end,
     Acc = #{
         seen => #{},
         groups => #{},

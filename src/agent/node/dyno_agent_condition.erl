@@ -42,6 +42,7 @@ between(Before, Now) ->
         transactions => difference(transactions, Before, Now),
         code_server => code_server(Before, Now),
         spawned => spawned(Before, Now),
+        fixed_blocks => map_get(fixed_blocks, Now) - map_get(fixed_blocks, Before),
         programs => programs(Before, Now),
         counts => counts(maps:get(reports, Now)),
         allocators => maps:get(segments, Now) ++ allocators(),
@@ -71,6 +72,7 @@ read(Threads) ->
         time_ms => erlang:monotonic_time(millisecond),
         newest => element(2, dyno_agent_process:newest()),
         port => newest_port(),
+        fixed_blocks => fixed_blocks(erlang:system_info({allocator, fix_alloc})),
         segments => segment_cache(erlang:system_info({allocator, erts_mmap})),
         vm => dyno_agent_vm:read(),
         gc => erlang:statistics(garbage_collection),
@@ -128,6 +130,15 @@ counts(Reports) ->
         nodes => length(nodes(connected)),
         reports => Reports
     }.
+
+%% How many blocks of fixed size were made: timers, monitors, links, processes.
+fixed_blocks([_ | _] = Instances) ->
+    lists:sum([
+        1_000_000_000 * Giga + N
+     || {instance, _, Of} <- Instances, {calls, Calls} <- Of, {fix_alloc, Giga, N} <- Calls
+    ]);
+fixed_blocks(false) ->
+    0.
 
 allocators() ->
     lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).

@@ -39,6 +39,8 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
     %% Stacks of the suspects since the last look, with counts.
     suspects := [pid()],
     stacks := #{pid() => #{[mfa()] => pos_integer()}},
+    %% How often they collected garbage then.
+    collecting := #{pid() => pos_integer()},
     probes := [pid()],
     threads := dyno_agent_threads:t(),
     %% Reports of the runtime since the last look.
@@ -72,6 +74,9 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 -define(LOADING, 500).
 -define(COLLECTING, 5000).
 -define(MOST_TRACED, 4).
+%% A second.
+-define(OFTEN, 20_000).
+-define(COLLECTIONS, 2000).
 %% A thousand timers a second and more, between two looks.
 -define(MORE_BYTES, 400_000).
 
@@ -108,6 +113,7 @@ init(#{interval_ms := IntervalMs}) ->
         seen => dyno_agent_census:new(),
         suspects => [],
         stacks => #{},
+        collecting => #{},
         probes => dyno_agent_lateness:start_link(),
         threads => dyno_agent_suspect:within(fun dyno_agent_threads:find/0, #{}),
         long => #{},
@@ -140,9 +146,11 @@ handle_call(peek, _From, State) ->
 %% enough.
 handle_call(read, _From, #{looks := Looks, interval_ms := IntervalMs, start := Start} = State) ->
     Age = erlang:monotonic_time(millisecond) - Start - last_ms(Looks),
+    %% In a large node the next look is later.
+    NextMs = max(IntervalMs, each_ms(State) * (?STACKS + 1)),
     IsSlow = length(Looks) >= ?ENOUGH andalso map_get(took_ms, State) > IntervalMs div 4,
     Last =
-        case Age > IntervalMs div 2 andalso not IsSlow of
+        case Age > NextMs div 2 andalso not IsSlow of
             true -> look(State);
             false -> State
         end,
@@ -217,8 +225,17 @@ worked(Fun, #{worked := Worked} = State) ->
     {Next, Us} = dyno_agent_census:timed(fun() -> Fun(State) end),
     Next#{worked := Worked + Us}.
 
-stacks(#{suspects := Suspects, stacks := Stacks} = State) ->
-    State#{stacks := lists:foldl(fun count/2, Stacks, dyno_agent_suspect:functions(Suspects))}.
+stacks(#{suspects := Suspects, stacks := Stacks, collecting := Before} = State) ->
+    %% No question: it would wait for the end of the collection.
+    Now =
+        #{
+            Pid => maps:get(Pid, Before, 0) + 1
+         || Pid <- Suspects, {status, garbage_collecting} =:= process_info(Pid, status)
+        },
+    State#{
+        stacks := lists:foldl(fun count/2, Stacks, dyno_agent_suspect:functions(Suspects)),
+        collecting := maps:merge(Before, Now)
+    }.
 
 count({Pid, Stack}, Stacks) ->
     Of = maps:get(Pid, Stacks, #{}),
@@ -253,12 +270,16 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         children => dyno_agent_condition:supervised(SeenNow), reports => map_get(reports, State)
     },
     Chosen = chosen(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
-    #{stacks := Stacks} = burst(State#{suspects := Chosen}),
+    #{stacks := Stacks, collecting := Collecting} = burst(State#{suspects := Chosen}),
     Waiting = maps:get(waiting, Census),
     Standing = dyno_agent_suspect:functions(Waiting),
-    Used = used(Chosen, Census, State),
     Between = dyno_agent_condition:between(Before, Now),
-    Suspects = suspects(Chosen, Census, Stacks, SeenNow, Used),
+    Often = often(Between),
+    Used = used(Chosen, Census, Often, State),
+    Suspects = [
+        S#{collecting => maps:get(Pid, Collecting, 0)}
+     || {Pid, S} <- suspects(Chosen, Census, Stacks, SeenNow, Used)
+    ],
     Look = Between#{
         time_ms => BeganMs - Start,
         long => long(maps:get(long, State)),
@@ -278,6 +299,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         breakpoints => breakpoints(Before),
         reloads => reloads(Between),
         restarts => restarts(State),
+        often => Often,
         intervals => dyno_agent_some_calls:intervals(
             dyno_agent_census:of_group(~"timer:interval_loop", SeenNow)
         ),
@@ -289,6 +311,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         seen := SeenNow,
         suspects := Chosen,
         stacks := #{},
+        collecting := #{},
         long := #{},
         late := Used =:= late,
         restarts := counting(Between, State)
@@ -303,6 +326,14 @@ counting(#{names := Names, children := Children}, #{restarts := none}) when
     dyno_agent_some_calls:count_restarts();
 counting(_Between, #{restarts := Session}) ->
     Session.
+
+%% Only if blocks as of timers are made often, or heaps collected: each hibernation is a collection.
+often(#{interval_ms := Ms, fixed_blocks := Made, values := #{~"vm.garbage_collections" := PerS}}) when
+    1000 * Made > ?OFTEN * Ms; PerS > ?COLLECTIONS
+->
+    dyno_agent_some_calls:often();
+often(_Between) ->
+    #{}.
 
 %% Asking each function takes 20 ms.
 breakpoints(none) -> dyno_agent_services:breakpoints();
@@ -327,9 +358,9 @@ term_changes(Suspects) ->
     end.
 
 %% Of processes with long queues how they look at themselves, of the busiest which tables they use.
-used(_Chosen, _Census, #{late := true}) ->
+used(_Chosen, _Census, _Often, #{late := true}) ->
     late;
-used(Chosen, #{queues := Queues, busiest := Busiest}, #{looks := Looks}) ->
+used(Chosen, #{queues := Queues, busiest := Busiest}, Often, #{looks := Looks}) ->
     Long = [
         Pid
      || #{pid := Pid, queue := Queue, status := Status} <- Queues,
@@ -355,7 +386,10 @@ used(Chosen, #{queues := Queues, busiest := Busiest}, #{looks := Looks}) ->
         late ->
             late;
         Tables ->
-            Set = dyno_agent_some_calls:setters([Pid || makes_more(Looks), Pid <- Some]),
+            Set = dyno_agent_some_calls:setters([
+                Pid
+             || Often =/= #{} orelse makes_more(Looks), Pid <- Some
+            ]),
             Both = fun(_, A, B) -> maps:merge(A, B) end,
             maps:merge_with(Both, Set, maps:merge_with(Both, Inspected, Tables))
     end.
@@ -409,14 +443,15 @@ suspects(Chosen, Census, Stacks, Seen, Used) ->
         },
     Seldom = [Pid || #{pid := Pid} <- Native],
     [
-        maps:merge(Named, #{
-            native => lists:member(Pid, Seldom),
-            looks => lists:sum([N || {_, N} <- Found]),
-            stacks => [
-                #{stack => dyno_agent_suspect:frames(Stack), count => N}
-             || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Found)), 5)
-            ]
-        })
+        {Pid,
+            maps:merge(Named, #{
+                native => lists:member(Pid, Seldom),
+                looks => lists:sum([N || {_, N} <- Found]),
+                stacks => [
+                    #{stack => dyno_agent_suspect:frames(Stack), count => N}
+                 || {Stack, N} <- lists:sublist(lists:reverse(lists:keysort(2, Found)), 5)
+                ]
+            })}
      || {Pid, Detail} <- dyno_agent_suspect:details(Chosen),
         #{group := Group} = Named <- [
             maps:merge(

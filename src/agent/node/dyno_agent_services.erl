@@ -16,6 +16,7 @@ from tables, without a message to a process.
 -define(ANSWER_MS, 800).
 -define(BREAKPOINTS_MS, 2000).
 -define(MOST_NAMED, 5).
+-define(MOST_LOGS, 50).
 
 -doc "All services; unreadable ones are left out.".
 -spec read() -> #{atom() => term()}.
@@ -23,6 +24,7 @@ read() ->
     #{
         handlers => handlers(),
         log_files => log_files(),
+        disk_logs => disk_logs(),
         logging => is_logging(),
         overloaded => overloaded(),
         applications => applications(),
@@ -76,6 +78,44 @@ log_files() ->
         end,
         []
     ).
+
+%% The same of disk logs that can be written, by the record in their dictionary. Those of several
+%% files have numbers after the name.
+disk_logs() ->
+    dyno_agent_suspect:within(
+        fun() ->
+            [
+                #{
+                    name => unicode:characters_to_binary(File),
+                    bytes => lists:sum([
+                        Bytes
+                     || Path <- [File | parts(element(8, Log), File)],
+                        {ok, #file_info{size = Bytes}} <- [file:read_file_info(Path, [raw])]
+                    ]),
+                    reductions => Reductions
+                }
+             || {_, Pid} <- lists:sublist(table(disk_log_names), ?MOST_LOGS),
+                [{reductions, Reductions}, {_, Log}] <- [
+                    process_info(Pid, [reductions, {dictionary, log}])
+                ],
+                is_record(Log, log, 15),
+                element(12, Log) =:= read_write,
+                [_ | _] = File <- [element(6, Log)]
+            ]
+        end,
+        []
+    ).
+
+parts(halt, _File) ->
+    [];
+parts(_Several, File) ->
+    Prefix = filename:basename(File) ++ ".",
+    case prim_file:list_dir(filename:dirname(File)) of
+        {ok, Names} ->
+            [filename:join(filename:dirname(File), N) || N <- Names, lists:prefix(Prefix, N)];
+        {error, _} ->
+            []
+    end.
 
 existing(Name) ->
     try

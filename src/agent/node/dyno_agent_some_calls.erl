@@ -5,11 +5,11 @@
 -moduledoc """
 Traces a few processes for at most 0.4 s, to see the arguments of their calls: how they look at
 themselves, which tables they use, what they set, which modules the code server loads, what
-intervals run. Changes of persistent terms are counted in all processes.
+intervals run. Changes of persistent terms, timers and hibernations are counted in all processes.
 """.
 
 -export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
--export([count_restarts/0, restarts/1]).
+-export([count_restarts/0, restarts/1, often/0]).
 
 -import(dyno_agent_suspect, [within/3]).
 
@@ -33,6 +33,11 @@ intervals run. Changes of persistent terms are counted in all processes.
 ]).
 %% Of the code server: a module that it loads, and one that it looks for.
 -define(LOADED, [{{ets, insert, 2}, true}, {{erl_prim_loader, is_basename, 1}, true}]).
+-define(TIMERS, [{erlang, F, A} || F <- [send_after, start_timer], A <- [3, 4]]).
+%% One calls the other, or on a later release the last.
+-define(HIBERNATES, [
+    {proc_lib, hibernate, 3}, {erlang, hibernate, 3}, {gen_server, loop_hibernate, 4}
+]).
 -define(TERMS, [{persistent_term, put, 2}, {persistent_term, erase, 1}]).
 %% Of a child that must be there: permanent, or transient and not ended as it should.
 -define(RESTARTS, [{supervisor, add_restart, 1}, {'Elixir.DynamicSupervisor', add_restart, 1}]).
@@ -256,20 +261,37 @@ setters(Pids) ->
 term_changes() ->
     within(
         fun() ->
-            Session = counting(?TERMS),
-            try
-                Began = erlang:monotonic_time(millisecond),
-                timer:sleep(?TRACED_MS),
-                Count = counted(Session, ?TERMS),
-                Ms = erlang:monotonic_time(millisecond) - Began,
-                #{count => Count, per_s => Count * 1000 / Ms}
-            after
-                trace:session_destroy(Session)
-            end
+            {S, Counts} = for_a_while(?TERMS),
+            Count = lists:sum(Counts),
+            #{count => Count, per_s => Count / S}
         end,
         unknown,
         ?TIMEOUT_MS
     ).
+
+-doc "How often a second any process sets a timer, and hibernates; empty if not known.".
+-spec often() -> #{timers | hibernations => number()}.
+often() ->
+    within(
+        fun() ->
+            {S, Counts} = for_a_while(?TIMERS ++ ?HIBERNATES),
+            {Timers, Hibernations} = lists:split(length(?TIMERS), Counts),
+            #{timers => lists:sum(Timers) / S, hibernations => lists:max(Hibernations) / S}
+        end,
+        #{},
+        ?TIMEOUT_MS
+    ).
+
+for_a_while(Functions) ->
+    Session = counting(Functions),
+    try
+        Began = erlang:monotonic_time(millisecond),
+        timer:sleep(?TRACED_MS),
+        Counts = counted(Session, Functions),
+        {(erlang:monotonic_time(millisecond) - Began) / 1000, Counts}
+    after
+        trace:session_destroy(Session)
+    end.
 
 counting(Functions) ->
     Session = trace:session_create(?MODULE, self(), []),
@@ -277,8 +299,13 @@ counting(Functions) ->
     Session.
 
 counted(Session, Functions) ->
-    Counts = [trace:info(Session, F, call_count) || F <- Functions],
-    lists:sum([N || {call_count, N} <- Counts, is_integer(N)]).
+    [
+        case trace:info(Session, F, call_count) of
+            {call_count, N} when is_integer(N) -> N;
+            _ -> 0
+        end
+     || F <- Functions
+    ].
 
 -doc "Counts from now on how often supervisors restart a child; it ends with the calling process.".
 -spec count_restarts() -> trace:session().
@@ -286,7 +313,7 @@ count_restarts() -> counting(?RESTARTS).
 
 -doc "How often they did.".
 -spec restarts(trace:session()) -> non_neg_integer().
-restarts(Session) -> counted(Session, ?RESTARTS).
+restarts(Session) -> lists:sum(counted(Session, ?RESTARTS)).
 
 -doc """
 The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in

@@ -383,7 +383,10 @@ cost(#{node := Node, readings := Readings, looks := Looks}) ->
                 " processes",
                 [[", ", number(Count), $\s, title(Of)] || Of =/= processes, Count > 1],
                 [[", ", value(Share, ~"ratio"), " read"] || Share < 1, Count > 0],
-                ["; cost ", value(dyno_top:cost(Reading, maps:get(Node, Looks, 0.0)), ~"ratio")],
+                "; cost ",
+                %% That of the looks is not known yet.
+                ["> " || not is_map_key(Node, Looks), dyno_top:is_examined(Processes)],
+                value(dyno_top:cost(Reading, maps:get(Node, Looks, 0.0)), ~"ratio"),
                 " of a scheduler"
             ];
         #{} ->

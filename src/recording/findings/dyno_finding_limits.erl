@@ -109,6 +109,13 @@ all() ->
         {heap_per_s, 500_000, ~"B/s", ~"Memory that only grows ends the node."},
         {many_timers, 500_000, ~"count", ~"Each takes memory, and a message in the end."},
         {timers_per_s, 1000, ~"count/s", ~"Each takes memory, and a message in the end."},
+        {timers_set, 20_000, ~"count/s", <<
+            "Setting, cancelling and firing timers takes the schedulers, and few reductions are "
+            "left for other work."
+        >>},
+        {hibernations, 2000, ~"count/s",
+            ~"Each time the whole heap is collected and made small, and grows again."},
+        {collecting, 0.4, ~"ratio", ~"A process that collects its heap does no other work."},
         {dictionary, 50_000, ~"count",
             ~"Each full collection reads all of it; no other process can read or bound it."},
         {writers, 2, ~"count", <<
