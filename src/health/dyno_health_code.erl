@@ -83,7 +83,7 @@ restarts(Looks) ->
                 {
                     Name,
                     Times,
-                    severity(Restarts, warning),
+                    severity(Restarts, length(Times), warning),
                     ~"The name has another pid than at the look before.",
                     [Name, " was another process", at(Times, Looks)]
                 }
@@ -93,7 +93,9 @@ restarts(Looks) ->
                     {
                         Name,
                         Times,
-                        severity(Restarts, note),
+                        severity(
+                            Restarts, lists:sum([N || #{~"replaced" := N} <- Times]), note
+                        ),
                         [~"Its limit of restarts is not reached.", Newest(Times), own_limit(Times)],
                         text("up to ~b of ~b children of ~ts were other processes~ts", [
                             Most(~"replaced", Times),
@@ -107,10 +109,11 @@ restarts(Looks) ->
         length(Times) >= 2
     ].
 
-%% Temporary children that end are not restarted: others are started in their place.
-severity(Restarts, _Otherwise) when is_integer(Restarts), Restarts > 0 -> critical;
-severity(0, Otherwise) -> Otherwise;
-severity(_NotCounted, _Otherwise) -> warning.
+%% Temporary children that end are not restarted: others are started in their place. The count
+%% begins at the first look at which some were replaced.
+severity(N, Replaced, _Otherwise) when is_integer(N), N > 0, 2 * N >= Replaced -> critical;
+severity(N, _Replaced, Otherwise) when is_integer(N) -> Otherwise;
+severity(_NotCounted, _Replaced, _Otherwise) -> warning.
 
 own_limit(Times) ->
     [
@@ -517,7 +520,6 @@ started(Looks) ->
             ~""
     end.
 
-%% The collector of persistent terms is a process of the runtime.
 %% Most of the node's work: other work takes hundreds of reductions and more for each timer.
 timers_set(Looks) ->
     PerS = dyno_health_look:often(~"timers", Looks),
@@ -553,6 +555,7 @@ timers_set(Looks) ->
         ]
     end).
 
+%% The collector of persistent terms is a process of the runtime.
 terms(Looks) ->
     Of = [
         R
