@@ -127,14 +127,16 @@ init(#{interval_ms := IntervalMs}) ->
 
 -spec handle_call(restart | peek | read, gen_server:from(), state()) ->
     {reply, ok | result(), state()}.
-handle_call(restart, _From, #{probes := Probes} = State) ->
+handle_call(restart, _From, #{probes := Probes, restarts := Counting} = State) ->
     _ = dyno_agent_lateness:read(Probes),
+    _ = [trace:session_destroy(Counting) || Counting =/= none],
     Fresh = State#{
         start := erlang:monotonic_time(millisecond),
         looks := [],
         before := none,
         seen := dyno_agent_census:new(),
         long := #{},
+        restarts := none,
         worked := 0
     },
     %% The caller does not wait for the first look.
