@@ -193,6 +193,16 @@ cases() ->
             ],
             places => [place(20, [~"gen:do_call/4", ~"gen:register_name/1"])]
         }},
+        {[global_lock], note, ~"no process was seen waiting for locks of global", #{
+            locks => [
+                #{
+                    resource => ~"invoices",
+                    holders => [
+                        #{pid => ~"<0.3.0>", name => ~"boss", stack => [~"timer:sleep/1"]}
+                    ]
+                }
+            ]
+        }},
         {[logger], critical, ~"50 processes wait to log", #{
             places => [place(50, [~"logger_olp:call/2", ~"shop:order/1"])]
         }},
@@ -507,7 +517,7 @@ cases() ->
                 })
             ]
         }},
-        {[collecting], warning, ~"collects garbage in 75 % of its samples", #{
+        {[collecting], warning, ~"collects garbage in 90 % of its samples", #{
             suspects => [
                 suspect(#{
                     queue => fun(_) -> 0 end,
