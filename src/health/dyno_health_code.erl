@@ -522,7 +522,7 @@ started(Looks) ->
 
 %% Most of the node's work: other work takes hundreds of reductions and more for each timer.
 timers_set(Looks) ->
-    PerS = dyno_health_look:often(~"timers", Looks),
+    PerS = lists:max([0 | [N || #{~"often" := #{~"timers" := N}} <- Looks, is_number(N)]]),
     Who =
         case dyno_health_look:sets(Looks) of
             none -> ~"";

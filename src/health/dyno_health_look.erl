@@ -6,7 +6,7 @@
 %% Reads looks in a recording's form, for all checks. Pure. Missing values are `unknown`, never 0.
 
 -export([intervals/1, last/1, latest/2, span_s/1]).
--export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3, often/2]).
+-export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
 -export([suspects/1, sets/1, progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
 -export([text/2, show/2, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
@@ -108,11 +108,6 @@ suspects(Looks) ->
         not is_map_key(~"ended", S)
     ],
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
-
--doc "How often a second that happens, as counted in some looks.".
--spec often(binary(), [look()]) -> number().
-often(What, Looks) ->
-    lists:max([0 | [N || #{~"often" := #{What := N}} <- Looks, is_number(N)]]).
 
 -doc "Who sets timers or monitors most, of the busy processes that were traced.".
 -spec sets([look()]) -> {Who :: binary(), Function :: binary()} | none.

@@ -294,10 +294,8 @@ hibernations(Looks) ->
         hibernating(Asked) > 0.3
     ],
     PerS = lists:sum([R || {R, _} <- Found]),
-    Often = dyno_health_look:often(~"hibernations", Looks),
-    Most = lists:sublist([{0, A} || Often > value(hibernations), A <- hibernating_most(Looks)], 1),
-    case {Found ++ Most, mean([~"values", ~"vm.reductions"], Looks)} of
-        {[{_, Asked} | _], All} when is_number(All), PerS > 0.2 * All; Most =/= [] ->
+    case {Found, mean([~"values", ~"vm.reductions"], Looks)} of
+        {[{_, Asked} | _], All} when is_number(All), PerS > 0.2 * All ->
             Stacks = [S || #{~"stacks" := Of} <- Asked, #{~"stack" := [_ | _] = S} <- Of],
             [
                 dyno_finding:new(hibernation, none, #{
@@ -306,16 +304,11 @@ hibernations(Looks) ->
                     value => PerS,
                     weight => 57,
                     text => text("~ts hibernates again and again, without a rest", [name(Asked)]),
-                    evidence => text("~ts~ts", [
+                    evidence => text("~b of the busiest processes do~ts.", [
+                        length(Found),
                         [
-                            ["It stands in ", dyno_health_look:place(S), ". "]
+                            [", and stand in ", dyno_health_look:place(S)]
                          || S <- lists:sublist(Stacks, 1)
-                        ],
-                        [
-                            text("Processes of the node hibernate ~ts times a second.", [
-                                show(Often, ~"count")
-                            ])
-                         || Often > 0
                         ]
                     ]),
                     why =>
@@ -331,11 +324,6 @@ hibernations(Looks) ->
         _ ->
             []
     end.
-
-%% The busiest of those that hibernated in a sample.
-hibernating_most(Looks) ->
-    Of = [{R, Asked} || {_, Asked, R} <- lasting(Looks), hibernating(Asked) > 0.05],
-    [Asked || {_, Asked} <- lists:reverse(lists:keysort(1, Of))].
 
 %% The process collects in many samples, or calls for collections.
 collecting(Looks) ->

@@ -503,17 +503,15 @@ cases() ->
             restarts => 1, children => [#{supervisor => ~"jobs_sup", children => 9, replaced => 2}]
         }},
         {[timers_set], warning, ~"processes set 51 k timers a second, and do little else", #{
-            often => #{timers => 51_000, hibernations => 3}, values => #{~"vm.reductions" => 4.0e6}
+            often => #{timers => 51_000}, values => #{~"vm.reductions" => 4.0e6}
         }},
-        {[hibernation], warning, ~"shop:lease/0) hibernates again and again", #{
-            often => #{timers => 0.0, hibernations => 9000.0},
+        %% From OTP 28 on.
+        {[hibernation], warning, ~"hibernates again and again", #{
             suspects => [
                 suspect(#{
-                    name => ~"<0.9.0> (shop:lease/0)",
                     queue => fun(_) -> 0 end,
-                    stack => [],
-                    reductions => 9000,
-                    priority => ~"normal"
+                    reductions => 10_000_000,
+                    stack => [~"gen_server:loop_hibernate/4"]
                 })
             ]
         }},

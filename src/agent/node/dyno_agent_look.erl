@@ -76,7 +76,6 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 -define(MOST_TRACED, 4).
 %% A second.
 -define(OFTEN, 20_000).
--define(COLLECTIONS, 2000).
 %% A thousand timers a second and more, between two looks.
 -define(MORE_BYTES, 400_000).
 
@@ -329,10 +328,8 @@ counting(#{names := Names, children := Children}, #{restarts := none}) when
 counting(_Between, #{restarts := Session}) ->
     Session.
 
-%% Only if blocks as of timers are made often, or heaps collected: each hibernation is a collection.
-often(#{interval_ms := Ms, fixed_blocks := Made, values := #{~"vm.garbage_collections" := PerS}}) when
-    1000 * Made > ?OFTEN * Ms; PerS > ?COLLECTIONS
-->
+%% Only if blocks as of timers are made often.
+often(#{interval_ms := Ms, fixed_blocks := Made}) when 1000 * Made > ?OFTEN * Ms ->
     dyno_agent_some_calls:often();
 often(_Between) ->
     #{}.

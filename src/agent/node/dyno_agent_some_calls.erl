@@ -5,7 +5,7 @@
 -moduledoc """
 Traces a few processes for at most 0.4 s, to see the arguments of their calls: how they look at
 themselves, which tables they use, what they set, which modules the code server loads, what
-intervals run. Changes of persistent terms, timers and hibernations are counted in all processes.
+intervals run. Changes of persistent terms and timers are counted in all processes.
 """.
 
 -export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
@@ -34,10 +34,6 @@ intervals run. Changes of persistent terms, timers and hibernations are counted 
 %% Of the code server: a module that it loads, and one that it looks for.
 -define(LOADED, [{{ets, insert, 2}, true}, {{erl_prim_loader, is_basename, 1}, true}]).
 -define(TIMERS, [{erlang, F, A} || F <- [send_after, start_timer], A <- [3, 4]]).
-%% One calls the other, or on a later release the last.
--define(HIBERNATES, [
-    {proc_lib, hibernate, 3}, {erlang, hibernate, 3}, {gen_server, loop_hibernate, 4}
-]).
 -define(TERMS, [{persistent_term, put, 2}, {persistent_term, erase, 1}]).
 %% Of a child that must be there: permanent, or transient and not ended as it should.
 -define(RESTARTS, [{supervisor, add_restart, 1}, {'Elixir.DynamicSupervisor', add_restart, 1}]).
@@ -269,14 +265,13 @@ term_changes() ->
         ?TIMEOUT_MS
     ).
 
--doc "How often a second any process sets a timer, and hibernates; empty if not known.".
--spec often() -> #{timers | hibernations => number()}.
+-doc "How often a second any process sets a timer; empty if not known.".
+-spec often() -> #{timers => number()}.
 often() ->
     within(
         fun() ->
-            {S, Counts} = for_a_while(?TIMERS ++ ?HIBERNATES),
-            {Timers, Hibernations} = lists:split(length(?TIMERS), Counts),
-            #{timers => lists:sum(Timers) / S, hibernations => lists:max(Hibernations) / S}
+            {S, Counts} = for_a_while(?TIMERS),
+            #{timers => lists:sum(Counts) / S}
         end,
         #{},
         ?TIMEOUT_MS

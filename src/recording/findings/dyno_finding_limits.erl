@@ -113,8 +113,6 @@ all() ->
             "Setting, cancelling and firing timers takes the schedulers, and few reductions are "
             "left for other work."
         >>},
-        {hibernations, 2000, ~"count/s",
-            ~"Each time the whole heap is collected and made small, and grows again."},
         {collecting, 0.4, ~"ratio", ~"A process that collects its heap does no other work."},
         {dictionary, 50_000, ~"count",
             ~"Each full collection reads all of it; no other process can read or bound it."},
