@@ -174,7 +174,7 @@ bench() ->
                 "function; own: own ###; total: with callees; own_time: own time; words: words; "
                 "calls: calls; time_per_call: per call; words_per_call: words per call; "
                 "bias: taken out; calls_per_call: calls; own_time_per_call: own time, traced; "
-                "share: share; sampled: of the samples"
+                "sampled: of the samples"
         }}
     ].
 
