@@ -42,7 +42,8 @@ measure(Count, Effort) ->
         end
      || dyno_top:is_examined(Count)
     ],
-    {WatchedNs, WatchedLate} = during(Node, fun() -> put(read, readings(Node, First, Readings)) end),
+    Read = fun() -> put(read, readings(Node, First, Readings)) end,
+    {WatchedNs, WatchedLate} = during(Node, Read),
     {Shares, Memory, Last} = get(read),
     _ = dyno_top:close(Last),
     RestShare = RestNs / (Readings * ?INTERVAL_MS * 1.0e6),

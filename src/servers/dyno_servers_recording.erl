@@ -481,6 +481,8 @@ level(#{level := Level, probe_ns := ProbeNs, cost := Cost} = OfNode) ->
             #{stepped_down := <<Why/binary>>} -> ["; stepped down: ", Why];
             #{} -> ""
         end,
-    dyno_recording_part:text("detail ~ts: ~ts a callback, ~ts of a scheduler~ts", [
-        Level, dyno_unit:format(ProbeNs, ~"ns"), dyno_unit:format(Cost, ~"ratio"), Down
+    %% Rates are counted without a probe in callbacks.
+    Probe = [[dyno_unit:format(ProbeNs, ~"ns"), " a callback, "] || ProbeNs > 0],
+    dyno_recording_part:text("detail ~ts: ~ts~ts of a scheduler~ts", [
+        Level, Probe, dyno_unit:format(Cost, ~"ratio"), Down
     ]).

@@ -17,6 +17,7 @@ all() ->
     [
         clocks,
         trends,
+        kept_by_others,
         workers_begin_together,
         terms,
         {group, traps},
@@ -192,6 +193,14 @@ first_call(Config) ->
     has(Text, ~"dyno_traps:memo().: the first call took "),
     has(Text, ~"so there is no verdict"),
     lacks(Text, ~"times as long as").
+
+%% On a busy machine other processes of the node keep some in each run, with one call as well.
+kept_by_others(_Config) ->
+    Kept = fun(Each) ->
+        dyno_bench_kept:measure(fun(N) -> #{heap => 0, node => 20_800 + Each * N} end, 1000)
+    end,
+    ?assertEqual(0.0, Kept(0)),
+    ?assertEqual(99.9, Kept(100)).
 
 keeps(Config) ->
     Leaves = ["dyno_traps:insert().", "dyno_traps:leave_process().", "dyno_traps:leave_atom()."],

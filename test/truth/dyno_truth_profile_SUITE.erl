@@ -27,7 +27,6 @@ groups() ->
             who_lives_has_not_ended,
             bursts_count_for_what_they_take,
             who_waits_for_a_scheduler_is_not_blamed,
-            who_is_never_met_is_told,
             says_what_is_silent,
             no_share_is_below_zero
         ]}
@@ -228,38 +227,6 @@ who_waits_for_a_scheduler_is_not_blamed(_Config) ->
     ),
     [{~"late_stacks", _, [{Share, _} | _], Do}] = dyno_agent_stack_parts:warnings(~"n", Result),
     ?assert(abs(Share - 0.9) < 1.0e-6, Share),
-    ?assertMatch({_, _}, binary:match(Do, ~"--kind cpu")).
-
-%% As one of priority max on a node of one scheduler, which waits again whenever dyno has a turn.
-who_is_never_met_is_told(_Config) ->
-    Pid = spawn(fun spin/0),
-    Watched = dyno_agent_stack_unmet:watch([Pid], 10, #{}),
-    Unmet = fun(Looks) -> dyno_agent_stack_unmet:unmet(Looks, Watched) end,
-    ok = dyno_leftovers:until(fun() -> Unmet(1_000_000) =/= none end),
-    {_, Name} = Unmet(1_000_000),
-    ?assertEqual(list_to_binary(pid_to_list(Pid)), Name),
-    %% That may be chance; and the other process was met.
-    ?assertEqual(none, Unmet(12)),
-    ?assertEqual(
-        none, dyno_agent_stack_unmet:unmet(1_000_000, dyno_agent_stack_unmet:met(Pid, Watched))
-    ),
-    true = exit(Pid, kill),
-    Result = #{
-        stacks => [{other, [{hog, fib, 1}], 100.0}],
-        other => 0,
-        cpu => none,
-        worked_ns => 1000,
-        duration_ns => 1000,
-        seen => {1.0, 100},
-        instants => 100,
-        late => 0,
-        started => 0,
-        unmet => {0.15, ~"boss"},
-        clocks => known
-    },
-    [{~"unmet_process", Text, [~"boss", {0.15, ~"ratio"}, ~"n"], Do}] =
-        dyno_agent_stack_parts:warnings(~"n", Result),
-    ?assertNotEqual(nomatch, string:find(Text, "never met")),
     ?assertMatch({_, _}, binary:match(Do, ~"--kind cpu")).
 
 says_what_is_silent(_Config) ->

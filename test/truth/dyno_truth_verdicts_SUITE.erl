@@ -198,6 +198,15 @@ late_across_is_unknown(Config) ->
     ?assertEqual({0, 1}, Seen(InTime ++ [Send(A, 2, 50), Send(A, 4, 60)])),
     ?assertEqual({1, 0}, Seen(InTime ++ [Send(A, 2, 210), Send(A, 5, 300)])),
     ?assertEqual({0, 1}, Seen([Send(A, L, L) || L <- lists:seq(1, 100_050)])),
+    %% One process that was cut off as well is still one.
+    Cut = dyno_agent_verdicts:new(1, [Module], spawn(fun() -> ok end)),
+    Report = #{verdict => inconclusive, trace => gap, monitor => Module, process => #{pid => A}},
+    Effects = [{opened, #{pid => A}, [Module]}, {unsure, Module, late}],
+    ok = dyno_agent_verdicts:effects(
+        Effects ++ [{decided, Module, A, cut}, {verdict, Report}], 1, Cut
+    ),
+    #{monitors := #{Module := Counts}} = dyno_agent_verdicts:read(Cut),
+    ?assertMatch(#{processes := 1, cut := 1, inconclusive := 1}, Counts),
     ok = dyno_code:unload([Module]),
     Told = fun Told() ->
         receive

@@ -75,8 +75,6 @@ together for at most one a scheduler.
     instants := non_neg_integer(),
     %% Those that came too late to see what ran.
     late := non_neg_integer(),
-    %% A process that ran and was not met: its share of the reductions, and its name.
-    unmet := {float(), binary()} | none,
     duration_ns := non_neg_integer(),
     cost_ns := non_neg_integer(),
     samples := dyno_agent_stack_samples:reading(),
@@ -108,7 +106,6 @@ together for at most one a scheduler.
     samples := dyno_agent_stack_samples:t(),
     instants := non_neg_integer(),
     late := {Instants :: non_neg_integer(), dyno_agent_stack_late:t()},
-    watched := dyno_agent_stack_unmet:t(),
     %% Native: when the next instant is due.
     due := integer(),
     started := non_neg_integer(),
@@ -220,11 +217,8 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu, kinds := Kinds} 
         since => erlang:monotonic_time(),
         idle => {erlang:monotonic_time(millisecond), 0, 0},
         before => dyno_agent_threads:read(Threads),
-        ran => {0, 0},
-        watched => #{}
+        ran => {0, 0}
     }.
-
-met(#{ran := {Sum, _}}) -> Sum.
 
 question() ->
     {parent, Parent} = process_info(self(), parent),
@@ -243,7 +237,6 @@ handle_call(read, _From, #{threads := Threads, samples := Samples, cpu := Cpu} =
         (maps:with([instants, ran, purpose], State))#{
             started => max(0, dyno_agent_process:started_by_others() - map_get(started, State)),
             late => element(1, map_get(late, State)),
-            unmet => dyno_agent_stack_unmet:unmet(met(State), map_get(watched, State)),
             duration_ns => nanoseconds(erlang:monotonic_time() - map_get(since, State)),
             cost_ns => nanoseconds(map_get(cost, State)),
             samples => dyno_agent_stack_samples:read(Samples),
@@ -271,10 +264,7 @@ handle_info({dyno_agent_cpu, busy}, #{idle := {At, Switches, ForMs}} = State) wh
     _ = erlang:cancel_timer(Timer),
     {noreply, scheduled(State#{idle := {At, Switches, 0}})};
 handle_info({seeds, Busy, Queued, Cost}, #{census := Census, cost := Before} = State) ->
-    #{kinds := Kinds, watched := Watched} = State,
-    Others = [Pid || Pid <- Busy, not dyno_agent_stack_kinds:is_own(Pid, Kinds)],
     {noreply, State#{
-        watched := dyno_agent_stack_unmet:watch(Others, met(State), Watched),
         census := dyno_agent_stack_census:seeded(Busy, Census),
         queued := Queued,
         cost := Before + Cost
@@ -496,8 +486,8 @@ waits({Pid, Kind, Held, How, Frames, Who}, State) ->
 waits(_RanMeanwhile, State) ->
     State.
 
-add({Pid, Who, Frames}, Weight, Ran, #{watched := Watched} = State) ->
-    case group(Pid, Who, Frames, State#{watched := dyno_agent_stack_unmet:met(Pid, Watched)}) of
+add({Pid, Who, Frames}, Weight, Ran, State) ->
+    case group(Pid, Who, Frames, State) of
         {own, Next} ->
             Next;
         {Group, #{samples := Samples} = Next} ->

@@ -361,9 +361,11 @@ read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
         again => Again#{open => Sum(fun(Shard) -> open_again(Shard, Verdicts) end)},
         untold => get(slot(Verdicts), untold, Verdicts),
         missed => get(slot(Verdicts), missed, Verdicts),
-        monitors =>
-            #{
-                Module => #{What => sum_of(Module, What, Verdicts) || What <- ?OF_MONITOR}
-             || Module := _ <- Monitors
-            }
+        monitors => #{Module => of_monitor(Module, Verdicts) || Module := _ <- Monitors}
     }.
+
+%% A property that is unsure across its processes is so for some that are counted already.
+of_monitor(Module, Verdicts) ->
+    Sums = #{What => sum_of(Module, What, Verdicts) || What <- ?OF_MONITOR},
+    #{processes := Processes, inconclusive := Inconclusive} = Sums,
+    Sums#{inconclusive := min(Processes, Inconclusive)}.

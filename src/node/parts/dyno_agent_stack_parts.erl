@@ -317,8 +317,7 @@ metrics() ->
 -spec warnings(Role :: binary(), result()) -> [dyno_agent_instrument:warning()].
 warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
     All = max(1.0e-9, Other + weight(Stacks)),
-    none(Role, Result) ++ unmet(Role, Result) ++
-        late_or_unseen(Role, All, Result) ++ refused(Role, Result) ++
+    none(Role, Result) ++ late_or_unseen(Role, All, Result) ++ refused(Role, Result) ++
         [
             {
                 ~"many_stacks",
@@ -355,20 +354,6 @@ none(Role, #{stacks := [], worked_ns := WorkedNs, duration_ns := DurationNs}) wh
         }
     ];
 none(_Role, _Result) ->
-    [].
-
-unmet(Role, #{unmet := {Share, Name}}) ->
-    [
-        {
-            ~"unmet_process",
-            "~ts made ~ts of the reductions of ~ts and was never met while it ran (its turns are "
-            "short, or its priority is max): its processor time is not known, and all shares are "
-            "of the rest",
-            [Name, {Share, ~"ratio"}, Role],
-            ?SEE_WITH_CPU
-        }
-    ];
-unmet(_Role, _Result) ->
     [].
 
 late_or_unseen(Role, All, #{late := Late, stacks := Stacks, cpu := none} = Result) ->

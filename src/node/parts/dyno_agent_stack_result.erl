@@ -25,7 +25,6 @@ A function's processor time is its share of the samples, times `cpu_ns`.
     instants := non_neg_integer(),
     %% Those that came too late to see what ran.
     late := non_neg_integer(),
-    unmet := {float(), binary()} | none,
     duration_ns := non_neg_integer(),
     %% The schedulers' processor time without this instrument; with the dirty schedulers, whose
     %% processes are sampled too.
@@ -89,8 +88,7 @@ result(#{samples := Sampled, times := Times} = Read) ->
     Weigh = fun(Class, Weight) -> Weight * maps:get(Class, Factors, 1) end,
     Leaves = maps:from_keys(Waits, true),
     Of = [{Group, stack(P, Leaves), Weigh(Class, W)} || {Class, Group, P, W} <- Chosen],
-    Same = [instants, late, unmet, duration_ns, cost_ns, purpose, started],
-    with_cpu(Cpu, (maps:with(Same, Read))#{
+    with_cpu(Cpu, (maps:with([instants, late, duration_ns, cost_ns, purpose, started], Read))#{
         cpu_ns => max(0, CpuNs - used_ns(CostNs, Times)),
         clocks => Clocks,
         seen => seen(Read),

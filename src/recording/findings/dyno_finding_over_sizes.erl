@@ -425,8 +425,8 @@ doing(Server, Run) ->
      || Share <- busy_share(Row)
     ],
     Longest = [
-        [Name, " takes ", dyno_unit:format(P99, ~"ns"), " (p99)"]
-     || {P99, _, Name} <- dyno_finding_tail:longest([Server], Run)
+        [Name, " takes ", dyno_unit:format(Ns, ~"ns"), " (", Which, ")"]
+     || {Ns, Which, _, Name} <- dyno_finding_tail:longest([Server], Run)
     ],
     lists:join(", ", Longest ++ Queue ++ Busy).
 

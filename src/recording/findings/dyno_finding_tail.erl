@@ -41,10 +41,10 @@ is_far(Run) ->
     {Cause :: unicode:chardata(), Evidence :: binary(), Advice :: binary()}.
 cause(Run) ->
     Callback = [
-        text("the longest callback is ~ts of ~ts: ~ts (p99)", [
-            Name, Server, dyno_unit:format(P99, ~"ns")
+        text("the longest callback is ~ts of ~ts: ~ts (~ts)", [
+            Name, Server, dyno_unit:format(Ns, ~"ns"), Which
         ])
-     || {P99, Server, Name} <- longest(all, Run)
+     || {Ns, Which, Server, Name} <- longest(all, Run)
     ],
     case waits(Run) ++ Callback of
         [] ->
@@ -96,15 +96,19 @@ mean(N, Group, Run) ->
 
 processes(Run) -> dyno_recording:rows(Run, ~"processes").
 
--doc "The callback with the highest p99, of these servers or of all.".
+-doc "The callback with the highest p99, or time if it ran seldom, of these servers or of all.".
 -spec longest([binary()] | all, dyno_recording:run()) ->
-    [{P99 :: number(), Server :: binary(), Callback :: binary()}].
+    [{Ns :: number(), Which :: binary(), Server :: binary(), Callback :: binary()}].
 longest(Servers, Run) ->
     Callbacks = [
-        {P99, Server, Name}
-     || #{~"server" := Server, ~"callback" := Name, ~"p99" := P99} <-
+        {Ns, Which, Server, Name}
+     || #{~"server" := Server, ~"callback" := Name} = Row <-
             dyno_recording:rows(Run, ~"callbacks"),
-        is_number(P99),
-        Servers =:= all orelse lists:member(Server, Servers)
+        Servers =:= all orelse lists:member(Server, Servers),
+        {Ns, Which} <- time(Row)
     ],
     [lists:max(Callbacks) || Callbacks =/= []].
+
+time(#{~"p99" := P99}) when is_number(P99) -> [{P99, ~"p99"}];
+time(#{~"max" := Ns}) when is_number(Ns) -> [{Ns, ~"the longest"}];
+time(_Row) -> [].
