@@ -108,7 +108,7 @@ at_the_command_line(_Config) ->
             {2, "given 1 times for 2 codes; name all", ["ok.", "a.", "--label", "a"]},
             {2, "there is only 1 code", ["ok.", "--label", "a", "--label", "b"]},
             {2, "a folder", ["ok.", "--baseline", "/"]},
-            {2, "is not UTF-8 text: what follows \"ok\"", [<<"ok", 255>>]}
+            {2, "is not UTF-8 text: the part after \"ok\"", [<<"ok", 255>>]}
         ],
         3
     ).

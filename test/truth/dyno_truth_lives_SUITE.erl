@@ -251,6 +251,7 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
                     labels => #{name => ~"a", pid => ~"<0.1.0>", node => ~"n@h", module => ~"a"},
                     kind => registered,
                     processes => 1,
+                    ended => 0,
                     alive => 1,
                     crashes => 0,
                     missed => 0,
