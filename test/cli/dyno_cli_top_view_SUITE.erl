@@ -135,7 +135,7 @@ shows_what_matters(_Config) ->
             ~"waits for",
             ~"stock",
             ~"(waits)",
-            ~"cost 0.1 % of a scheduler",
+            ~"cost > 0.1 % of a scheduler",
             ~"ports 990 of 1000: NEAR THE LIMIT"
         ]
     ],
