@@ -314,7 +314,7 @@ own(Count) -> Count.
 A number that grows by 1 with each started process, but those of the instruments. One signal to each
 other instrument.
 """.
--spec started_by_others() -> integer().
+-spec started_by_others() -> number().
 started_by_others() ->
     {_, Number} = newest(),
     Own = [

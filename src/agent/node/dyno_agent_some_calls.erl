@@ -307,7 +307,7 @@ counted(Session, Functions) ->
 count_restarts() -> counting(?RESTARTS).
 
 -doc "How often they did.".
--spec restarts(trace:session()) -> non_neg_integer().
+-spec restarts(trace:session()) -> number().
 restarts(Session) -> lists:sum(counted(Session, ?RESTARTS)).
 
 -doc """

@@ -103,7 +103,7 @@ runs(#{values := Values, errors := Errors}) -> lists:zip(Values, Errors);
 runs(#{values := Values}) -> [{Value, none} || Value <- Values].
 
 -doc "The geometric mean of runs; the arithmetic mean if one is 0.".
--spec mean([number(), ...]) -> number().
+-spec mean([number(), ...]) -> number() | undefined.
 mean(Values) ->
     case lists:all(fun(V) -> V > 0 end, Values) of
         true ->
