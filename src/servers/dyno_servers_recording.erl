@@ -52,7 +52,8 @@ run(Total, #{group := Group} = Options) ->
         warnings => warnings(Total, Options)
     }.
 
-row(Sum, Total) ->
+row(Seen, Total) ->
+    Sum = dyno_servers_window:with_unseen(dyno_servers_total:nodes(Total), Seen),
     (dyno_servers_row:row(Sum, dyno_servers_total:duration_ns(Sum, Total)))#{sum => Sum}.
 
 %% Adds identifiers and nodes to names that several processes have.
@@ -404,14 +405,18 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
         "they are",
     Unseen =
         "~ts: ~b processes with ~b callbacks are in no row: they ended before dyno could ask what "
-        "they were, or before there was room for them",
+        "they were, or before there was room for them; percentiles that more than 10 % of them may "
+        "change are not known",
     Missed =
         "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just "
-        "begun or answered sys late: their time in callbacks is a lower bound; where processes "
-        "ended and this is more than 10 %, percentiles and rates of message kinds are not known",
+        "begun or answered sys late: their time in callbacks is a lower bound; if processes ended "
+        "and this is more than 10 %, percentiles and rates of message kinds are not known",
     Counted =
         "~ts: callbacks were counted in ~ts of the time of the servers; rates and shares are of "
         "that time, sums are lower bounds",
+    Unfollowed =
+        "~ts: processes began and ended too fast to follow each: numbers of processes and crashes "
+        "are lower bounds",
     Servers = dyno_servers_total:servers(Total),
     None = "none of the servers that were selected ran in this time",
     Failures = "~ts: ~b failed, ~b readings dropped~ts",
@@ -430,6 +435,7 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
                 {~"unseen", Unseen, [Node, N, Calls]}
              || #{node := Node, unseen := #{processes := N, calls := Calls}} <- Nodes, Calls > 0
             ],
+            [{~"unfollowed", Unfollowed, [Node]} || #{node := Node, followed := false} <- Nodes],
             [
                 {~"missed", Missed, [Node, N, All]}
              || #{node := Node} <- Nodes, {N, All} <- [missed(Node, Servers)], N > 0

@@ -24,8 +24,6 @@ time: one that is 62 % busy saturates at 1.6 times its rate.
 
 %% A window may be a little longer than the lives in it.
 -define(WHOLE, 0.9).
-%% The least share of callbacks that stands for all.
--define(NEARLY_ALL, 0.9).
 
 -doc "The figures of a sum over a time.".
 -spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
@@ -53,19 +51,21 @@ row(Sum, DurationNs) ->
     All = dyno_servers_window:all_callbacks(Sum#{
         callbacks := dyno_servers_window:known_cpu(Sum)
     }),
-    Numbers = known(Measured, callback(All, is_biased(All, Sum), Counted)),
+    Numbers = known(Measured, callback(All, dyno_servers_window:is_biased(All, Sum), Counted)),
     Lived = lived(Sum, DurationNs),
     Share = fun(Ns, OfNs) -> of_life(dyno_servers_window:share(Ns, OfNs), Lived) end,
     {Busy, OnCpu} = {Share(BusyNs, BusyOfNs), Share(CpuNs, CpuOfNs)},
     Cpu = cpu(Sum, #{cpu => OnCpu, cpu_ns => CpuNs, blocked => blocked(Busy, OnCpu)}),
+    #{missed := Missed} = Sum,
+    Waits = Sum#{missed := Missed + dyno_servers_window:unseen(Sum)},
     Row = (maps:merge(maps:merge(Labels, Cpu), maps:merge(Same, Numbers)))#{
         busy => Busy,
         busy_low => busy_low(Busy, Sum, Cpu),
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
-        waited_p50 => dyno_agent_server_parts:waited(0.5, Sum),
-        waited_p90 => dyno_agent_server_parts:waited(0.9, Sum),
-        waited_p99 => dyno_agent_server_parts:waited(0.99, Sum),
+        waited_p50 => dyno_agent_server_parts:waited(0.5, Waits),
+        waited_p90 => dyno_agent_server_parts:waited(0.9, Waits),
+        waited_p99 => dyno_agent_server_parts:waited(0.99, Waits),
         delay_method => delay_method(Sum),
         running => running(map_get(running, Sum)),
         exceptions => exceptions(Labels, lists:sum([N || #{exceptions := N} <- Callbacks])),
@@ -134,12 +134,12 @@ callbacks(#{labels := Labels} = Sum, DurationNs) ->
         (maps:merge(Same, callback(Callback, IsBiased, counted_ns(Sum, DurationNs))))#{
             callback => Name,
             wall_ns => wall(Callback),
-            missed => untimed(Callback),
+            missed => dyno_servers_window:untimed(Callback),
             exceptions => exceptions(Labels, map_get(exceptions, Callback))
         }
      || #{name := Name, count := Count} = Callback <- dyno_servers_window:known_cpu(Sum),
         Count > 0,
-        IsBiased <- [is_biased(Callback, Sum)],
+        IsBiased <- [dyno_servers_window:is_biased(Callback, Sum)],
         Same <- [maps:merge(Labels, maps:with([stops, cpu_ns, words], Callback))]
     ].
 
@@ -155,28 +155,13 @@ tags(#{tags := Tags, labels := Labels, callbacks := Callbacks} = Sum, DurationNs
         })
      || #{callback := Of, count := N, wall_ns := WallNs} = Tag <- Tags,
         N > 0,
-        #{name := Name, count := Counts, missed := Missed} <- Callbacks,
+        #{name := Name, count := All} = Callback <- Callbacks,
         Name =:= Of,
-        Seen <- [lists:sum([M || #{callback := In, count := M} <- Tags, In =:= Of])],
-        All <- [max(Seen, Counts)],
         %% The missed ones count as of the same kinds, of which the rarest may not be here.
-        Timed <- [
-            case length(Tags) < dyno_servers_window:most_tags() of
-                true -> Seen;
-                false -> max(Seen, All - Missed)
-            end
-        ],
-        IsBiased <- [is_biased(All, Timed, Sum)]
+        Timed <- [All - dyno_servers_window:untimed(Callback)],
+        Timed > 0,
+        IsBiased <- [dyno_servers_window:is_biased(Callback, Sum)]
     ].
-
-%% Of processes that began and ended, the first and last calls are missed, and the quickest lives.
-is_biased(#{count := Count} = Callback, Sum) ->
-    is_biased(Count, Count - untimed(Callback), Sum).
-
-is_biased(All, Timed, #{ended := Ended}) -> Ended > 0 andalso Timed < ?NEARLY_ALL * All.
-
-untimed(#{wall := none, missed := Missed}) -> Missed;
-untimed(#{wall := #{count := Timed}, count := All, missed := Missed}) -> max(Missed, All - Timed).
 
 wall(#{wall := none}) -> undefined;
 wall(#{wall := #{sum := SumNs}}) -> SumNs.

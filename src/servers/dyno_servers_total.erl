@@ -61,7 +61,7 @@ add(#{start_ns := StartNs, duration_ns := DurationNs, servers := Sums, nodes := 
     Summed = lists:foldl(fun server/2, Total#{start_ns := Zero}, Sums),
     #{servers := Servers, ended := Ended} = Summed,
     {Kept, Folded} = fold(Servers, Ended),
-    with_points(Sums, StartNs - Zero + DurationNs, DurationNs, Summed#{
+    with_points({Sums, Nodes}, StartNs - Zero + DurationNs, DurationNs, Summed#{
         servers := Folded,
         ended := Kept,
         duration_ns := Before + DurationNs,
@@ -144,6 +144,8 @@ later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
                 maps:merge_with(fun(_, X, Y) -> X + Y end, A, B);
             (duration_ns, A, B) ->
                 A + B;
+            (followed, A, B) ->
+                A andalso B;
             (unselected, A, B) ->
                 max(A, B);
             (start_ns, Earlier, _) ->
@@ -159,13 +161,16 @@ later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
 
 %% Points
 
-with_points(Sums, TimeNs, DurationNs, #{windows := Windows, each := Each} = Total) when
+with_points({Sums, Nodes}, TimeNs, DurationNs, #{windows := Windows, each := Each} = Total) when
     Windows rem Each =:= 0
 ->
     #{points := Points, names := Before} = Total,
     Names = dyno_servers_names:add(Sums, Before),
     ByName = dyno_servers_window:group(name, Sums, Names),
-    Ranked = dyno_servers_row:ranked(busy, [dyno_servers_row:row(S, DurationNs) || S <- ByName]),
+    Ranked = dyno_servers_row:ranked(busy, [
+        dyno_servers_row:row(dyno_servers_window:with_unseen(Nodes, Sum), DurationNs)
+     || Sum <- ByName
+    ]),
     Most = lists:sublist(Ranked, ?LINES_A_WINDOW),
     Busiest = [Name || #{name := Name, count := N} <- Most, is_number(N), N > 0],
     Wanted = lists:sublist(lists:uniq(maps:keys(Points) ++ Busiest), ?MOST_LINES),

@@ -93,11 +93,11 @@ new(Watches) -> #{watches => Watches, set => #{}}.
 -spec window(dyno_servers_window:window(), state()) -> {[event()], state()}.
 window(_Window, #{watches := []} = State) ->
     {[], State};
-window(#{servers := Servers, duration_ns := DurationNs}, #{watches := Watches} = State) ->
+window(#{duration_ns := DurationNs} = Window, #{watches := Watches} = State) ->
     #{set := Before} = State,
     Values = [
         {{alarm(Of, Sum, Row), map_get(above, Watch)}, value(Of, Sum, Row), Watch, Name}
-     || Sum <- Servers,
+     || Sum <- dyno_servers_window:sums(process, Window),
         #{name := Name} = Row <- [dyno_servers_row:row(Sum, DurationNs)],
         #{'of' := Of} = Watch <- Watches,
         is_of(Row, Watch)

@@ -14,7 +14,8 @@ Windows begin and end at whole multiples of the interval, so those of several no
 """.
 
 -export([new/1, sums/2, for_sinks/2, groups/0, group/2, group/3, add/3, all_callbacks/1]).
--export([share/2, pid/1, known_cpu/1, is_dirty/1, most_tags/0]).
+-export([share/2, pid/1, known_cpu/1, is_dirty/1]).
+-export([with_unseen/2, unseen/1, is_biased/2, untimed/1]).
 -export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
 -type window() :: #{
@@ -102,8 +103,39 @@ one_of_name(Servers) ->
 
 -doc "The sums of a window.".
 -spec sums(group(), window()) -> [sum()].
-sums(Group, #{servers := Servers}) ->
-    group(Group, Servers).
+sums(Group, #{servers := Servers, nodes := Nodes}) ->
+    [with_unseen(Nodes, Sum) || Sum <- group(Group, Servers)].
+
+-doc "With the callbacks of the nodes' processes that are in no sum.".
+-spec with_unseen([of_node()], sum()) -> sum().
+with_unseen(Nodes, #{labels := Labels} = Sum) ->
+    In = maps:get(node, Labels, all),
+    Sum#{
+        unseen => lists:sum([
+            Calls
+         || #{node := Node, unseen := #{calls := Calls}} <- Nodes,
+            In =:= all orelse In =:= atom_to_binary(Node)
+        ])
+    }.
+
+-doc "The callbacks that may be missing in a sum: none if it is of one process that lives on.".
+-spec unseen(sum()) -> non_neg_integer().
+unseen(#{ended := 0, processes := 1}) -> 0;
+unseen(Sum) -> maps:get(unseen, Sum, 0).
+
+-doc """
+Whether the timed callbacks do not stand for all: of processes that began and ended, the first and
+last calls are missed, and the quickest lives.
+""".
+-spec is_biased(callback(), sum()) -> boolean().
+is_biased(#{count := All} = Callback, #{ended := Ended} = Sum) ->
+    Unseen = unseen(Sum),
+    Ended + Unseen > 0 andalso
+        dyno_agent_server_parts:is_biased(All + Unseen, All - untimed(Callback)).
+
+-spec untimed(callback()) -> non_neg_integer().
+untimed(#{wall := none, missed := Missed}) -> Missed;
+untimed(#{wall := #{count := Timed}, count := All, missed := Missed}) -> max(Missed, All - Timed).
 
 -doc "Sums processes by a common property.".
 -spec group(group() | sink, [sum()]) -> [sum()].
@@ -141,19 +173,33 @@ The sums for sinks: by name and module on a node, without process identifiers, w
 unbounded. Returns the known names, too.
 """.
 -spec for_sinks(window(), dyno_servers_names:t()) -> {[map()], dyno_servers_names:t()}.
-for_sinks(#{servers := Servers}, Before) ->
+for_sinks(#{servers := Servers, nodes := Nodes}, Before) ->
     Names = dyno_servers_names:add(Servers, Before),
     Sums = [
         Sum#{
-            busy => share(BusyNs, OfNs), delay := told_delay(Sum), callbacks := known_cpu(Sum)
+            busy => share(BusyNs, OfNs),
+            delay := told_delay(Sum),
+            callbacks := [told_wall(Of, Sum) || Of <- known_cpu(Sum)]
         }
-     || #{busy_ns := BusyNs, busy_of_ns := OfNs} = Sum <- group(sink, Servers, Names)
+     || Grouped <- group(sink, Servers, Names),
+        #{busy_ns := BusyNs, busy_of_ns := OfNs} = Sum <- [with_unseen(Nodes, Grouped)]
     ],
     {Sums, Names}.
 
-%% A sink cannot show that a value is a lower bound.
-told_delay(#{delay := Delay, delay_unknown := 0}) -> Delay;
-told_delay(_InPart) -> none.
+%% A sink cannot show that a value is a lower bound, or that the quickest are missing.
+told_delay(#{delay := Delay, delay_unknown := 0} = Sum) ->
+    case is_biased(all_callbacks(Sum), Sum) of
+        true -> none;
+        false -> Delay
+    end;
+told_delay(_InPart) ->
+    none.
+
+told_wall(Callback, Sum) ->
+    case is_biased(Callback, Sum) of
+        true -> Callback#{wall := none};
+        false -> Callback
+    end.
 
 -doc """
 The callbacks, without the processor time if this is an upper bound only: calls in dirty schedulers
@@ -328,10 +374,6 @@ tags(As, []) ->
 tags(As, Bs) ->
     ByTime = fun(A, B) -> {map_get(wall_ns, A), A} >= {map_get(wall_ns, B), B} end,
     lists:sublist(lists:sort(ByTime, together([tag, callback], As ++ Bs)), ?MOST_TAGS).
-
--doc "The most kinds of messages in a sum.".
--spec most_tags() -> pos_integer().
-most_tags() -> ?MOST_TAGS.
 
 %% Joins maps with equal values of these keys; their numbers add up.
 together(Keys, Maps) ->

@@ -43,6 +43,7 @@ groups() ->
             more_findings_than_are_told,
             more_alarms_than_are_told,
             short_lives_are_shares_of_the_whole,
+            processes_in_no_row_may_be_of_any,
             a_lost_node_has_rates_of_its_own_time,
             warnings_come_before_notes,
             a_recording_is_valid_and_shown,
@@ -430,7 +431,7 @@ findings(Window) ->
 
 %% Each lived for a millisecond and was busy for half of that, one after the other.
 short_lives_are_shares_of_the_whole(_Config) ->
-    Callback = (callback(~"handle_call", [400_000, 50_000]))#{count := 4, missed := 1},
+    Callback = (callback(~"handle_call", [400_000, 40_000, 10_000]))#{count := 4, missed := 1},
     Kid = (server(~"kid", kid, [Callback]))#{
         kind := module,
         state := ended,
@@ -450,14 +451,44 @@ short_lives_are_shares_of_the_whole(_Config) ->
     ?assert(abs(Busy - 0.05) < 1.0e-6, Busy),
     %% A fourth is missed, in processes that ended: the others do not stand for it.
     #{p50 := undefined, max := undefined} = dyno_servers_row:row(Sum, ?SECOND),
-    [#{p50 := undefined, missed := 200}] = dyno_servers_row:callbacks(Sum, ?SECOND),
+    [#{p50 := undefined, missed := 100}] = dyno_servers_row:callbacks(Sum, ?SECOND),
     [#{rate := undefined, mean := undefined, missed := 100}, #{rate := undefined}] =
         dyno_servers_row:tags(Sum, ?SECOND),
     %% Of a process that goes on, the missed ones count as of the same kinds: they add up.
     [#{tag := ~"go", rate := Go}, #{tag := ~"stop", rate := Stop}] =
         dyno_servers_row:tags(Sum#{ended := 0}, ?SECOND),
     ?assert(abs(Go - 800 / 3) < 1.0e-6, Go),
-    ?assert(abs(Stop - 400 / 3) < 1.0e-6, Stop).
+    ?assert(abs(Stop - 400 / 3) < 1.0e-6, Stop),
+    %% A sink gets no times of them.
+    {[#{callbacks := [#{wall := none, count := 400}], delay := none}], _} =
+        dyno_servers_window:for_sinks(
+            dyno_servers_window:new([window(Kids)]), dyno_servers_names:new()
+        ).
+
+%% All that were met were timed, and as many were not met.
+processes_in_no_row_may_be_of_any(_Config) ->
+    Kid = (server(~"kid", kid, [callback(~"handle_call", lists:duplicate(4, 1000))]))#{
+        kind := module, state := ended
+    },
+    Kids = [Kid#{pid := spawn(fun() -> ok end)} || _ <- lists:seq(1, 10)],
+    One = server(~"stays", stays, [callback(~"handle_call", [5000])]),
+    Told = fun(Calls) ->
+        Window = dyno_servers_window:new([
+            (window([One | Kids]))#{unseen => #{processes => Calls div 4, calls => Calls}}
+        ]),
+        {Sinks, _} = dyno_servers_window:for_sinks(Window, dyno_servers_names:new()),
+        Rows = [
+            dyno_servers_row:row(Sum, ?SECOND)
+         || Sum <- dyno_servers_window:sums(module, Window)
+        ],
+        {
+            [is_number(P50) || #{p50 := P50} <- Rows],
+            [Wall =/= none || #{callbacks := [#{wall := Wall}]} <- Sinks],
+            [is_number(HighNs) || #{waited_p99 := {_, _, HighNs}} <- Rows]
+        }
+    end,
+    ?assertEqual({[true, true], [true, true], [true, true]}, Told(0)),
+    ?assertEqual({[false, true], [false, true], [false, true]}, Told(40)).
 
 %% With what to do, and with the limit if it is beyond that.
 said(Row) ->

@@ -18,7 +18,8 @@ against what they did.
 -define(SERVER, """
 -module(lives).
 -behaviour(gen_server).
--export([start/2, start_link/2, boss/1, init/1, handle_call/3, handle_cast/2]).
+-export([start/2, start_link/2, start_bad/2, boss/1, boss/2, init/1, handle_call/3, handle_cast/2]).
+-export([callback_mode/0, handle_event/4]).
 -export([calls/3, loop/3, kids/2, compute/0, truth/1]).
 truth(Name) -> [atomics:get(persistent_term:get(Name), N) || N <- [1, 2, 3, 4]].
 add(Name, N, What) -> atomics:add(persistent_term:get(Name), N, What).
@@ -30,6 +31,26 @@ boss(Name) ->
     ok = persistent_term:put(Name, atomics:new(4, [])),
     {ok, Boss} = supervisor:start_link(lives, {boss, Name}),
     unlink(Boss).
+%% The first begins; the next ones fail in init.
+boss(Name, Behaviour) ->
+    ok = persistent_term:put(Name, atomics:new(4, [])),
+    BossName = list_to_atom(atom_to_list(Name) ++ "_boss"),
+    {ok, Boss} = supervisor:start_link({local, BossName}, lives, {boss, Name, Behaviour}),
+    unlink(Boss),
+    exit(whereis(Name), kill).
+start_bad(Name, Behaviour) ->
+    Behaviour:start_link({local, Name}, lives, {bad, Name, Behaviour}, []).
+callback_mode() -> handle_event_function.
+handle_event(_, _, _, _) -> keep_state_and_data.
+init({boss, Name, Behaviour}) ->
+    Child = #{id => only, start => {lives, start_bad, [Name, Behaviour]}},
+    {ok, {#{intensity => 100000, period => 1}, [Child]}};
+init({bad, Name, Behaviour}) ->
+    case {atomics:add_get(persistent_term:get(Name), 1, 1), Behaviour} of
+        {1, gen_server} -> {ok, state};
+        {1, gen_statem} -> {ok, state, data};
+        _ -> timer:sleep(5), add(Name, 3, 1), error(boom)
+    end;
 init({boss, Name}) ->
     Child = #{id => only, start => {lives, start_link, [Name, 1000]}},
     {ok, {#{intensity => 100000, period => 1}, [Child]}};
@@ -88,10 +109,13 @@ groups() ->
             a_saturated_node,
             a_lost_hook_is_put_back,
             a_crash_loop,
+            a_crash_loop_in_init,
             many_that_end_soon,
             alarms
         ]},
-        {beside_others, [parallel], [a_crash_loop, many_that_end_soon]}
+        {beside_others, [parallel], [
+            a_crash_loop, a_crash_loop_in_init, many_that_end_soon
+        ]}
     ].
 
 init_per_suite(Config) ->
@@ -246,6 +270,7 @@ an_alarm_stays_while_nothing_is_known(_Config) ->
     Window = fun(Queue, Busy) ->
         #{
             duration_ns => 1_000_000_000,
+            nodes => [],
             servers => [
                 #{
                     labels => #{name => ~"a", pid => ~"<0.1.0>", node => ~"n@h", module => ~"a"},
@@ -407,6 +432,53 @@ a_crash_loop(_Config) ->
         ?assertEqual(nomatch, string:find(Text, "still in")),
         ?assertEqual(nomatch, string:find(Text, "noproc"))
     end).
+
+%% A supervisor restarts a child that fails in init: of each behaviour one row, with its crashes.
+a_crash_loop_in_init(_Config) ->
+    in_node(fun(Node) ->
+        Names = [{in_init, gen_server}, {in_init_2, gen_statem}],
+        _ = [true = erpc:call(Node, lives, boss, [Name, Of]) || {Name, Of} <- Names],
+        Self = self(),
+        Show = fun(Event) ->
+            _ = [
+                Self ! {crashed, Name, lists:nth(3, erpc:call(Node, lives, truth, [Name]))}
+             || {window, _} <- [Event], {Name, _} <- Names
+            ],
+            ok
+        end,
+        {Document, Text} = measured(Node, #{for_ms => 3000, show => Show}),
+        ct:log("~ts", [Text]),
+        Crashed = [
+            begin
+                %% At the end of each window; the first one was under way when dyno came.
+                [First | _] = Counts = crashed(Name),
+                [#{~"crashes" := Crashes, ~"count" := 0}] = [
+                    Row
+                 || #{~"server" := Is} = Row <- rows(~"servers", Document),
+                    Is =:= atom_to_binary(Name)
+                ],
+                True = lists:last(Counts),
+                ?assert(Crashes > 10 andalso Crashes >= True - First - 2, {Crashes, Counts}),
+                ?assert(Crashes =< True, {Crashes, Counts}),
+                ?assertNotEqual(
+                    nomatch, re:run(Text, [atom_to_binary(Name), ": crashed [0-9]+ times: "])
+                ),
+                Crashes
+            end
+         || {Name, _} <- Names
+        ],
+        ?assertEqual([], [Name || Name <- names(Document), string:find(Name, "<") =/= nomatch]),
+        %% A supervisor's message each; those to dyno's own server, five each, are not counted.
+        [Run] = dyno_recording:runs(Document),
+        {ok, #{~"value" := Rate}} = dyno_recording:metric(Run, ~"servers.callbacks"),
+        ?assert(Rate < 100 + 2.5 * lists:sum(Crashed) / 3, {Rate, Crashed})
+    end).
+
+crashed(Name) ->
+    receive
+        {crashed, Name, N} -> [N | crashed(Name)]
+    after 0 -> []
+    end.
 
 %% Each is called four times, for 100 us, and then ends.
 many_that_end_soon(_Config) ->

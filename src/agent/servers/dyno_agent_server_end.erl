@@ -22,13 +22,17 @@ ended(Reason, Ending, #{counters := Counters, server := Server} = One, Shared) -
             {raised, Taken} -> raised(Reason, Server, Taken);
             none -> none
         end,
-    dyno_agent_server_process:ended(How, Reason, Last, terminated(Ending, One)).
+    dyno_agent_server_process:ended(How, told(Reason, Ending), Last, terminated(Ending, One)).
+
+told(noproc, {{init, _} = Why, _, _}) -> Why;
+told(Reason, _Ending) -> Reason.
 
 how(normal, _Ending) -> ended;
 how(shutdown, _Ending) -> ended;
 how({shutdown, _}, _Ending) -> ended;
 %% The process had ended before the monitor: the reason is unknown.
 how(noproc, {exception, _, _}) -> crashed;
+how(noproc, {{init, _}, _, _}) -> crashed;
 how(noproc, _Ending) -> ended;
 how(_Reason, _Ending) -> crashed.
 

@@ -3,14 +3,18 @@
 
 -module(dyno_agent_server_life).
 -moduledoc false.
-%% How gen_servers begin and end, and gen_statems begin: the times of init and terminate, and the
-%% end of a callback that the hook cannot see. No serving process is flagged:
+%% How gen_servers begin and end, and gen_statems begin: the times of init and terminate, the
+%% end of a callback that the hook cannot see, and a failing init. No serving process is flagged:
 %%
 %%   gen_server:init_it/6     meta breakpoint: the process flags itself
 %%   gen_server:init_it/2     call, return      the time of init
-%%   proc_lib:init_ack/2                        it takes the flags off
 %%   gen_statem:init_it/6     meta breakpoint: the process flags itself
-%%   gen_statem:init_result/8 call              it takes the flag off
+%%   gen_statem:init_result/8, or
+%%   gen_statem:error_info/7  call, with the module
+%%   gen:name/1, or
+%%   gen:get_proc_name/1      call, with the name
+%%   proc_lib:init_ack/2                        it takes the flags off
+%%   proc_lib:exit_p/3        call              otherwise its init has failed
 %%   gen_server:terminate     meta breakpoint: the process flags itself, and ends soon
 %%   gen_server:try_terminate call, return      the time of terminate
 %%
@@ -24,7 +28,7 @@
 %% trace messages hold no state and no argument. If they exceed some ten thousand a second, the
 %% session is closed for a while.
 
--export([open/1, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, discarded/2]).
+-export([open/1, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, window/2]).
 -export_type([t/0, ending/0, birth/0]).
 
 -opaque t() :: #{
@@ -37,11 +41,15 @@
     endings := #{pid() => ending()},
     %% Whether GenStage is traced; the events that stages threw away in this window.
     stages := none | traced,
-    discarded := #{pid() => non_neg_integer()}
+    discarded := #{pid() => non_neg_integer()},
+    %% Whether the session was open in all of this window.
+    followed := boolean()
 }.
 
 -doc "How and when a process came to terminate, and the time of terminate.".
--type ending() :: {exception | stop, At :: integer(), Ns :: non_neg_integer() | unknown}.
+-type ending() :: {
+    exception | stop | {init, Why :: term()}, At :: integer(), Ns :: non_neg_integer() | unknown
+}.
 
 -doc "The local name, or that of `global` or a `via` module.".
 -type name() :: atom() | {named, term()}.
@@ -81,7 +89,8 @@ open(Breakpoints) ->
         names => #{},
         endings => #{},
         stages => none,
-        discarded => #{}
+        discarded => #{},
+        followed => Breakpoints =:= fast
     }.
 
 open_session() ->
@@ -99,22 +108,34 @@ open_session() ->
 
 breakpoints() ->
     Begins = fun(Behaviour, Flags) ->
-        Flag = {trace, [], Flags},
-        Named = fun(Name, Told) ->
-            {['_', '_', Name, '_', '_', '_'], [], [{message, Told}, Flag]}
-        end,
-        {
-            {Behaviour, init_it, 6},
-            [
-                Named({local, '$1'}, '$1'),
-                Named({global, '$1'}, {{named, '$1'}}),
-                Named({via, '_', '$1'}, {{named, '$1'}}),
-                {'_', [], [{message, false}, Flag]}
-            ],
-            [meta]
-        }
+        %% A message of a meta breakpoint would hold the arguments.
+        {{Behaviour, init_it, 6}, [{'_', [], [{message, false}, {trace, [], Flags}]}], [meta]}
     end,
-    Module = [{['_', '_', '_', '$1', '_', '_', '_', '_'], [], [{message, '$1'}, ?FLAG_OFF]}],
+    Names = [
+        {[{local, '$1'}], [], [{message, '$1'}]},
+        {[{global, '$1'}], [], [{message, {{named, '$1'}}}]},
+        {[{via, '_', '$1'}], [], [{message, {{named, '$1'}}}]},
+        {'_', [], [{message, false}]}
+    ],
+    Fails = [
+        {['_', Reason, '_'], Guards, [{message, Why}]}
+     || {Reason, Guards, Why} <- [
+            {normal, [], false},
+            {shutdown, [], false},
+            {{shutdown, '_'}, [], false},
+            {'$1', [{is_atom, '$1'}], '$1'},
+            {'$1', [{is_tuple, '$1'}, {is_atom, {element, 1, '$1'}}], {element, 1, '$1'}},
+            {'_', [], exception}
+        ]
+    ],
+    Module = [{['_', '_', '_', '$1', '_', '_', '_', '_'], [], [{message, '$1'}]}],
+    %% Its parameters have a list of the modules, at a position of its own in each release.
+    Raises = [
+        {['_', '_', '_', '_', '$1', '_', '_'], [{is_atom, {hd, {element, N, '$1'}}}], [
+            {message, {hd, {element, N, '$1'}}}
+        ]}
+     || N <- lists:seq(2, 10)
+    ],
     InitAck = [{'_', [], [{message, false}, {trace, ?FLAGS, []}]}],
     Ends = [{gen_server, F, A} || {F, A} <- gen_server:module_info(functions), F =:= terminate],
     [
@@ -124,7 +145,11 @@ breakpoints() ->
         %% The time of a gen_statem's init is unknown.
         Begins(gen_statem, ?BIRTH),
         {{gen_statem, init_result, 8}, Module, [local]},
+        {{gen_statem, error_info, 7}, Raises, [local]},
+        {{gen, name, 1}, Names, [local]},
+        {{gen, get_proc_name, 1}, Names, [local]},
         {{proc_lib, init_ack, 2}, InitAck, [local]},
+        {{proc_lib, exit_p, 3}, Fails, [local]},
         {{gen_server, try_terminate, 3}, [{'_', [], []}], [local]}
         | [
             {End, [{'_', [], [{message, false}, {trace, [], Flags}]}], [meta]}
@@ -159,7 +184,7 @@ few(Map) -> Map.
     {begins, birth(), t()} | {none, t()}.
 event(_Message, #{events := ?MOST_EVENTS} = Life) ->
     ok = close(Life),
-    {none, Life#{session := ?CLOSED_TICKS, events := 0, stages := none}};
+    {none, Life#{session := ?CLOSED_TICKS, events := 0, stages := none, followed := false}};
 event(Message, #{events := Events} = Life) ->
     told(Message, Life#{events := Events + 1}).
 
@@ -167,12 +192,16 @@ told({trace_ts, Pid, call, _Function, Count, _At}, #{discarded := Discarded} = L
     is_integer(Count)
 ->
     {none, Life#{discarded := Discarded#{Pid => Count + maps:get(Pid, Discarded, 0)}}};
-told({trace_ts, Pid, call, {_, init_it, 6}, Name, _At}, #{names := Names} = Life) ->
+told({trace_ts, Pid, call, {gen, _, 1}, Name, _At}, #{names := Names} = Life) ->
     {none, Life#{names := Names#{Pid => Name}}};
 told({trace_ts, Pid, call, {gen_server, init_it, 2}, Module, At}, #{begun := Begun} = Life) ->
     {none, Life#{begun := Begun#{Pid => {Module, At}}}};
-told({trace_ts, Pid, call, {gen_statem, init_result, 8}, Module, At}, Life) ->
+told({trace_ts, Pid, call, {gen_statem, _, _}, Module, At}, Life) ->
     begins(gen_statem, Pid, Module, {At, unknown}, Life);
+told({trace_ts, Pid, call, {proc_lib, exit_p, 3}, Why, At}, #{endings := Endings} = Life) when
+    not is_map_key(Pid, Endings)
+->
+    {none, Life#{endings := Endings#{Pid => {{init, Why}, monotonic(At), unknown}}}};
 told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} = Life) ->
     case maps:take(Pid, All) of
         {{Module, At}, Begun} ->
@@ -235,7 +264,16 @@ counts(Function, Arguments, Session) ->
     _ = trace:function(Session, Function, [{Arguments, [], Body}], [local]),
     ok.
 
--spec discarded(restart | go_on, t()) -> {#{pid() => non_neg_integer()} | unknown, t()}.
-discarded(_How, #{stages := none} = Life) -> {unknown, Life#{discarded := #{}}};
-discarded(go_on, #{discarded := Discarded} = Life) -> {Discarded, Life};
-discarded(restart, #{discarded := Discarded} = Life) -> {Discarded, Life#{discarded := #{}}}.
+-doc "The events that stages threw away, and whether all beginnings and ends were followed.".
+-spec window(restart | go_on, t()) ->
+    {#{pid() => non_neg_integer()} | unknown, Followed :: boolean(), t()}.
+window(How, #{stages := Stages, discarded := Discarded, followed := Followed} = Life) ->
+    Told =
+        case Stages of
+            none -> unknown;
+            traced -> Discarded
+        end,
+    case How of
+        go_on -> {Told, Followed, Life};
+        restart -> {Told, Followed, Life#{discarded := #{}, followed := is_open(Life)}}
+    end.

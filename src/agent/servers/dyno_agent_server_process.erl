@@ -199,6 +199,8 @@ ended(How, Reason, UnderWay, Process) ->
 
 printed(noproc) ->
     ~"it had ended before dyno could ask why";
+printed({init, Why}) ->
+    text("~0tP in init", [Why, 12]);
 %% An exception of Elixir's.
 printed({#{'__exception__' := true, '__struct__' := Module, message := <<Message/binary>>}, _}) ->
     text("~ts: ~ts", [dyno_agent_name:module(Module), Message]);

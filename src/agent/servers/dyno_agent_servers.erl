@@ -61,6 +61,8 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     %% measuring took, this process included.
     probe_ns := non_neg_integer(),
     cost := float(),
+    %% Whether all beginnings and ends of servers were followed.
+    followed := boolean(),
     %% Of all gen_servers of the node.
     rate := #{call | cast | info | continue => non_neg_integer()},
     servers := [server()],
@@ -309,7 +311,8 @@ begin_window(At, State) ->
         started_system => At + erlang:time_offset(nanosecond),
         schedulers => schedulers(),
         processor_ns => dyno_agent_os:processor_ns(),
-        own_ns => 0
+        own_ns => 0,
+        own_served => #{info => 0}
     }.
 
 -spec handle_call(
@@ -341,26 +344,29 @@ handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info(tick, State) ->
+handle_info(Message, #{own_served := #{info := N}} = State) ->
+    informed(Message, State#{own_served := #{info => N + 1}}).
+
+informed(tick, State) ->
     Before = now_ns(),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     #{own_ns := OwnNs} = Ticked = tick(State),
     HeartNs = dyno_agent_server_heart:took_ns(map_get(shared, State)),
     {noreply, Ticked#{own_ns := OwnNs + now_ns() - Before + HeartNs}};
-handle_info({{dyno_agent_server_set, described}, Pid, Server}, #{set := Set} = State) ->
+informed({{dyno_agent_server_set, described}, Pid, Server}, #{set := Set} = State) ->
     #{level := Level} = State,
     Described = dyno_agent_server_set:described(Pid, Server, Set),
     Now = dyno_agent_server_level:level(Level),
     {noreply, State#{set := dyno_agent_server_set:adjust(Now, Described)}};
-handle_info({{dyno_agent_server_set, Pid, Hook}, ok}, #{set := Set} = State) ->
+informed({{dyno_agent_server_set, Pid, Hook}, ok}, #{set := Set} = State) ->
     {noreply, State#{set := dyno_agent_server_set:answered(Pid, Hook, Set)}};
-handle_info({{?MODULE, handlers}, Modules}, #{times := Times} = State) when is_list(Modules) ->
+informed({{?MODULE, handlers}, Modules}, #{times := Times} = State) when is_list(Modules) ->
     {noreply, State#{times := dyno_agent_server_breakpoints:handlers(Modules, Times)}};
-handle_info({'DOWN', Monitor, process, Pid, Reason}, #{set := Set, life := Before} = State) ->
+informed({'DOWN', Monitor, process, Pid, Reason}, #{set := Set, life := Before} = State) ->
     {Ending, Life} = dyno_agent_server_life:ending(Pid, Before),
     Ended = dyno_agent_server_set:down(Pid, Monitor, {Reason, Ending}, Set),
     {noreply, State#{set := Ended, life := Life}};
-handle_info({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = State) ->
+informed({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = State) ->
     #{config := #{sink := Sink}, set := Set} = State,
     #{left := Left} = Each,
     At = erlang:system_time(nanosecond),
@@ -370,13 +376,13 @@ handle_info({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = S
      || Call <- dyno_agent_server_set:call(Pid, Series, Set)
     ],
     {noreply, State#{each := Each#{left := max(0, Left - 1)}}};
-handle_info({'EXIT', _From, Reason}, State) ->
+informed({'EXIT', _From, Reason}, State) ->
     {stop, Reason, State};
-handle_info({trace_ts, _, How, _, _} = Event, #{managers := Managers} = State) when
+informed({trace_ts, _, How, _, _} = Event, #{managers := Managers} = State) when
     How =:= in; How =:= out
 ->
     {noreply, State#{managers := dyno_agent_server_managers:event(Event, Managers)}};
-handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_ts ->
+informed(Event, #{life := Before} = State) when element(1, Event) =:= trace_ts ->
     case dyno_agent_server_life:event(Event, Before) of
         {begins, Birth, Life} ->
             #{set := Set, level := Level} = State,
@@ -386,7 +392,7 @@ handle_info(Event, #{life := Before} = State) when element(1, Event) =:= trace_t
         {none, Life} ->
             {noreply, State#{life := Life}}
     end;
-handle_info(_Other, State) ->
+informed(_Other, State) ->
     {noreply, State}.
 
 %% Hooks end with their deadline; processes that answer at once end them now.
@@ -504,10 +510,10 @@ refilled(#{each := Each, shared := #{control := Control}} = State) ->
 
 window(How, #{started := Started, config := Config, level := Level, probes := Probes} = State) ->
     #{set := Set, times := Times, life := Was, schedulers := Before} = State,
-    {Discarded, Life} = dyno_agent_server_life:discarded(How, Was),
+    {Discarded, Followed, Life} = dyno_agent_server_life:window(How, Was),
     Begun = now_ns(),
     {Busy, Managers} = dyno_agent_server_managers:busy(How, Begun, map_get(managers, State)),
-    #{begun := HasBegun} = State,
+    #{begun := HasBegun, own_served := OwnServed} = State,
     Flagged =
         HasBegun orelse dyno_agent_server_set:is_flagged(Set) orelse
             not dyno_agent_server_life:is_open(Life),
@@ -548,9 +554,11 @@ window(How, #{started := Started, config := Config, level := Level, probes := Pr
         level => Now,
         asked => maps:get(level, Config, auto),
         stepped_down => dyno_agent_server_level:why(Level),
+        followed => Followed,
         probe_ns => probe_ns(Now, Probes, {ProbedNs, Servers}),
         cost => (ProbedNs + Own) / Duration,
-        rate => Rate,
+        %% Without the messages to this server.
+        rate => #{Of => max(0, N - maps:get(Of, OwnServed, 0)) || Of := N <- Rate},
         servers => Servers,
         unselected => dyno_agent_server_set:unselected(Set),
         unseen => dyno_agent_server_set:unseen(last(How, TimesOf, Earlier), Set),

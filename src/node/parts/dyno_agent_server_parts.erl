@@ -8,7 +8,7 @@
 %% side only.
 
 -export([tables/0, metrics/0, histograms/0, warnings/2]).
--export([waited/2, waited_columns/4]).
+-export([waited/2, waited_columns/4, is_biased/2]).
 -export_type([waited/0]).
 
 -type window() :: dyno_agent_servers:window().
@@ -26,6 +26,8 @@
 -define(MOST_HISTOGRAMS, 50).
 %% If counted for less of its life, a server is known in part.
 -define(WHOLE, 0.99).
+%% The least share of callbacks that stands for all.
+-define(NEARLY_ALL, 0.9).
 %% Below this, waking a process may be more than a tenth.
 -define(LEAST_NS, 500_000).
 %% A delay is unknown if its upper bound is more than twice the lower one and a look's distance.
@@ -115,7 +117,7 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             #{
                 delay => #{buckets => merged([H || #{delay := H} <- Of])},
                 delay_high => #{buckets => merged([H || #{delay_high := H} <- Of])},
-                missed => sum(missed, Of)
+                missed => sum(missed, Of) + may_miss(Of, Window)
             }
         ]
     ].
@@ -185,6 +187,17 @@ most(_Rank, _Seen, _Missed) ->
 
 unseen(Window) -> maps:get(calls, maps:get(unseen, Window, #{}), 0).
 
+%% A process that lives on is not one of the unseen ones.
+may_miss([#{state := alive}], _Window) -> 0;
+may_miss(_Of, Window) -> unseen(Window).
+
+-doc """
+Whether the timed callbacks are too few to stand for all, if some are of processes that ended: the
+quickest lives are missed.
+""".
+-spec is_biased(All :: non_neg_integer(), Timed :: non_neg_integer()) -> boolean().
+is_biased(All, Timed) -> Timed < ?NEARLY_ALL * All.
+
 %% A server that was busy when dyno came had no hook yet; its calls were counted by turns.
 is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
 
@@ -223,9 +236,19 @@ callbacks(#{servers := Servers} = Window) ->
      || {Name, _Module} := Of <- by([name, module], Servers),
         InPart <- [unseen(Window) > 0 orelse lists:any(fun is_in_part/1, Of)],
         {Callback} := Calls <- by([name], lists:append([C || #{callbacks := C} <- Of])),
-        Buckets <- [merged([Wall || #{wall := Wall} <- Calls])]
+        Unseen <- [may_miss(Of, Window)],
+        Buckets <- [told(merged([Wall || #{wall := Wall} <- Calls]), Unseen, Calls, Of)]
     ],
     lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows).
+
+%% Nothing, if the quickest calls may be missing.
+told(Buckets, Unseen, Calls, Servers) ->
+    Ended = [Pid || #{pid := Pid, state := State} <- Servers, State =/= alive],
+    All = sum(count, Calls) + Unseen,
+    case (Ended =/= [] orelse Unseen > 0) andalso is_biased(All, sum_of(Buckets)) of
+        true -> [];
+        false -> Buckets
+    end.
 
 %% An event manager removes a handler that fails, and goes on.
 exceptions([#{behaviour := gen_event} | _], 0) -> undefined;
@@ -319,8 +342,16 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
             Unseen > 0,
             ~"servers_unseen",
             "~ts callbacks of ~ts are in no row: their processes ended before dyno could ask what "
-            "they were, or before there was room for them; rows are lower bounds (>)",
+            "they were, or before there was room for them; rows are lower bounds (>), and "
+            "percentiles are not known if these are more than 10 %",
             [{Unseen, ~"count"}, Role]
+        },
+        {
+            not maps:get(followed, Window, true),
+            ~"servers_unfollowed",
+            "processes of ~ts began and ended too fast to follow each: numbers of servers and "
+            "their crashes are lower bounds",
+            [Role]
         },
         {
             is_binary(Why),

@@ -13,7 +13,14 @@
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [counted_in_part, counted_in_whole, timed_in_part, some_are_in_no_row].
+all() ->
+    [
+        counted_in_part,
+        counted_in_whole,
+        timed_in_part,
+        some_are_in_no_row,
+        percentiles_of_ended_ones
+    ].
 
 counted_in_part(_Config) ->
     Window = window(800_000_000),
@@ -88,6 +95,33 @@ some_are_in_no_row(_Config) ->
     ?assertEqual([], warned(~"servers_unseen", None)),
     [Known] = rows(~"servers", None),
     ?assertNot(is_map_key(~"processes_low", Known)).
+
+%% Of those that ended, half was timed, or all that were met: the quickest lives are missing.
+percentiles_of_ended_ones(_Config) ->
+    Callback = #{
+        name => ~"handle_call",
+        count => 100,
+        missed => 0,
+        exceptions => 0,
+        wall => #{count => 100, sum => 5000, min => 1, max => 100, buckets => [{10, 100}]},
+        cpu_ns => 4000
+    },
+    P50 = fun(State, Count, Unseen) ->
+        Server = (server(?SECOND))#{
+            kind := module,
+            state := State,
+            callbacks := [Callback#{count := Count, missed := Count - 100}]
+        },
+        Window = (window(?SECOND))#{
+            servers := [Server], unseen => #{processes => 1, calls => Unseen}
+        },
+        [Row] = rows(~"callbacks", Window),
+        map_get(~"p50", Row)
+    end,
+    ?assert(is_number(P50(alive, 200, 0))),
+    ?assertEqual(null, P50(ended, 200, 0)),
+    ?assertEqual(null, P50(ended, 100, 100)),
+    ?assert(is_number(P50(ended, 100, 5))).
 
 rows(Name, Window) -> dyno_recording:rows(hd(dyno_recording:runs(document(Window))), Name).
 
