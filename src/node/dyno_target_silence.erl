@@ -12,14 +12,18 @@ that waits for the node then fails at once, and the agent there ends when the no
 """.
 
 -export([watch/2, during/2, ends_in/2, add/2, stop/1, is_connected/1, answers/1]).
--export_type([watch/0]).
+-export([ask/1, unanswered/1]).
+-export_type([watch/0, asked/0]).
 
 -opaque watch() :: pid().
+-opaque asked() :: #{reference() => node()}.
 
 -define(PATIENCE_MS, 2000).
 %% The interval of questions while results are read.
 -define(AGAIN_MS, 500).
 -define(LATE_MS, 500).
+%% An answer has come, but this node stood still and has not read it yet.
+-define(UNREAD_MS, 20).
 
 -doc """
 Watches these nodes from the end of this time until `stop/1`, or until the calling process ends.
@@ -81,9 +85,26 @@ asleep(Caller, EndsMs, Nodes) ->
         asleep(Caller, ends_ms(?AGAIN_MS), Nodes)
     end.
 
-%% The silent nodes. No process can be registered as `undefined`, so the answer is `noproc`.
+-doc "Asks connected nodes; `unanswered/1` of the same process tells later which were silent.".
+-spec ask([node()]) -> asked().
+ask(Nodes) ->
+    %% No process can be registered as `undefined`, so the answer is `noproc`.
+    #{monitor(process, {undefined, Node}) => Node || Node <- Nodes, Node =/= node()}.
+
+-doc "The nodes of `ask/1` that have not answered until now, or whose connection was cut.".
+-spec unanswered(asked()) -> [node()].
+unanswered(Asked) ->
+    [
+        Node
+     || Ref := Node <- Asked,
+        receive
+            {'DOWN', Ref, process, _, Reason} -> Reason =/= noproc
+        after ?UNREAD_MS -> demonitor(Ref, [flush])
+        end
+    ].
+
 asked(Nodes) ->
-    Asked = #{monitor(process, {undefined, Node}) => Node || Node <- Nodes, Node =/= node()},
+    Asked = ask(Nodes),
     EndMs = ends_ms(?PATIENCE_MS),
     Silent = silent(Asked, EndMs),
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, maps:keys(Asked)),

@@ -85,10 +85,19 @@ handle({message, {dyno_servers, Session, Event}}, _, #{session := Session} = Sta
 handle({message, {'DOWN', Ref, process, _, _}}, _, #{ref := Ref} = State) ->
     {[failed], State};
 handle(finish, _, #{session := Session, nodes := Nodes} = State) ->
+    #{total := Before} = State,
+    Asked = dyno_target_silence:ask([N || N <- Nodes, dyno_target_silence:is_connected(N)]),
     ok = dyno_servers:read(Session),
     #{total := Total} = Last = last(erlang:monotonic_time(millisecond) + ?LAST_MS, State),
-    #{lost := Lost} = About = about(Session),
     OfNodes = dyno_servers_total:nodes(Total),
+    %% A silent node may be found lost only after this wait.
+    Silent = #{
+        Node => {dyno_agent, {node_down, Node}}
+     || Node <- dyno_target_silence:unanswered(Asked),
+        not has_come(Node, dyno_servers_total:nodes(Before), OfNodes)
+    },
+    #{lost := Known} = Left = about(Session),
+    #{lost := Lost} = About = Left#{lost := maps:merge(Silent, Known)},
     Events = [
         case Lost of
             #{Node := _} -> {lost, Node, Ns};
@@ -110,6 +119,10 @@ windowed(Window, Dropped, #{session := Session, show := Show} = State) ->
 shown(Event, #{show := Show} = State) ->
     ok = Show(Event),
     with_alarm(Event, State).
+
+has_come(Node, Before, Now) ->
+    Of = fun(Nodes) -> [Ns || #{node := N, duration_ns := Ns} <- Nodes, N =:= Node] end,
+    Of(Before) =/= Of(Now).
 
 %% One more window comes, of the time since the last one.
 last(EndsMs, #{session := Session, ref := Ref} = State) ->

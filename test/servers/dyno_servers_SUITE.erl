@@ -31,6 +31,7 @@ groups() ->
             bad_input_is_a_sentence,
             a_recording_keeps_what_was_measured,
             an_interrupt_keeps_what_was_measured,
+            a_node_silent_at_the_end_is_lost,
             an_alarm_is_set_and_cleared,
             single_messages_at_the_command_line,
             the_example_at_the_command_line,
@@ -442,6 +443,36 @@ an_interrupt_keeps_what_was_measured(_Config) ->
                 ?assertEqual(~"interrupted", Status),
                 [Run] = dyno_recording:runs(Document),
                 [#{~"server" := ~"orders"}] = dyno_recording:rows(Run, ~"servers")
+        end
+    end).
+
+%% Its connection stays, and no watch had the time to find the silence.
+a_node_silent_at_the_end_is_lost(_Config) ->
+    with_node(fun(Node) ->
+        OsPid = list_to_integer(erpc:call(Node, os, getpid, [])),
+        Self = self(),
+        {Pid, Ref} = spawn_monitor(fun() ->
+            exit(
+                dyno_servers_run:run([Node], #{
+                    servers => selector(dyno_shop),
+                    show => fun(Event) ->
+                        Self ! {shown, Event},
+                        ok
+                    end
+                })
+            )
+        end),
+        receive
+            {shown, {window, _}} -> dyno_escript:kill("STOP", OsPid)
+        end,
+        Pid ! stop,
+        %% Leaving a node that says nothing has its own time.
+        timer:sleep(6000),
+        dyno_escript:kill("CONT", OsPid),
+        receive
+            {'DOWN', Ref, process, Pid, {ok, #{~"status" := Status, ~"error" := #{~"text" := Text}}}} ->
+                ?assertEqual(~"partial", Status),
+                ?assertMatch({_, _}, binary:match(Text, ~" was lost"))
         end
     end).
 
