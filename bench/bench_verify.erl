@@ -24,7 +24,8 @@ describe() ->
     "length of a queue. Argument: steady, pulse or burst with one or several numbers of workers, as in\n"
     "steady2500 or pulse500,1000,2000; or messages250, of 10,000 requests each. x1,2,4 behind it has\n"
     "each worker checked by so many monitors, and +5us gives monitors that take 5 us an event. Three\n"
-    "rounds each, or as many as there is time for in six minutes.".
+    "rounds each, or as many as there is time for in six minutes. Several numbers give charts, too:\n"
+    "dyno-results/verify-ARGUMENT.html, and .json for dyno report.".
 
 argument(none) ->
     argument("steady2500");
@@ -68,8 +69,10 @@ numbers(Text) ->
      || Number <- string:split(Text, ",", all)
     ].
 
-measure({Loads, Work}, Effort) ->
-    Each = [point(Load, Work, Effort, length(Loads)) || Load <- Loads],
+measure({Loads, Work, Argument}, Effort) ->
+    Points = [point(Load, Work, Effort, length(Loads)) || Load <- Loads],
+    ok = charts(Argument, Loads, Points),
+    Each = [Ratio || {Ratio, _} <- Points],
     #{
         name => "response_time_under_partition",
         value => lists:last(Each),
@@ -106,7 +109,7 @@ point(Asked, Work, Effort, Points) ->
                     ])
                  || {Title, Key, Unit} <- [
                         {"response us", response, 1.0e3},
-                        {"cpu s", cpu, 1.0e3},
+                        {"cpu s", cpu, 1.0e9},
                         {"peak MB", peak, 1.0e6},
                         {"run s", duration, 1.0e9}
                     ]
@@ -119,7 +122,59 @@ point(Asked, Work, Effort, Points) ->
         end,
         ?WAYS
     ),
-    Of(partition, response) / Of(baseline, response).
+    Metrics = [
+        #{
+            name => iolist_to_binary(io_lib:format("~s.~s", [Key, Way])),
+            title => atom_to_binary(Way),
+            value => Of(Way, Key),
+            unit => Unit,
+            count => length(All(Way, Key)),
+            group => ~"verify"
+        }
+     || {Key, Unit} <- [
+            {response, ~"ns"}, {cpu, ~"ns"}, {peak, ~"B"}, {duration, ~"ns"}, {use, ~"ratio"}
+        ],
+        Way <- ?WAYS
+    ],
+    {Of(partition, response) / Of(baseline, response), Metrics}.
+
+%% Each figure over the numbers of workers, or of monitors, with a line for each instrumentation.
+charts(_Argument, [_], _Points) ->
+    ok;
+charts(Argument, Loads, Points) ->
+    Key =
+        case lists:usort([Workers || #{workers := Workers} <- Loads]) of
+            [_] -> checks;
+            _ -> workers
+        end,
+    New = dyno_recording:new(
+        sweep, Argument, #{size_label => Key}, dyno_environment:collect()
+    ),
+    Document = lists:foldl(
+        fun({Number, {Load, {_, Metrics}}}, Before) ->
+            dyno_recording:add_run(Before, #{
+                status => complete,
+                labels => #{size => map_get(Key, Load)},
+                repetition => Number,
+                started_at => dyno_environment:now_utc(),
+                duration_ns => 0,
+                metrics => Metrics
+            })
+        end,
+        New,
+        lists:enumerate(lists:zip(Loads, Points))
+    ),
+    Whole = dyno_recording:put(Document, status, complete),
+    ok = filelib:ensure_path("dyno-results"),
+    lists:foreach(
+        fun({Format, Ending}) ->
+            {ok, Text} = dyno_report:render(Format, Whole, #{}),
+            File = filename:join("dyno-results", "verify-" ++ Argument ++ Ending),
+            ok = file:write_file(File, Text),
+            bench_program:say("written   ~ts", [File])
+        end,
+        [{json, ".json"}, {html, ".html"}]
+    ).
 
 %% One round says nothing of it.
 variation([_]) ->
@@ -162,7 +217,7 @@ once(Way, {#{checks := Checks} = Load, Work}) ->
         response => dyno_histogram:mean(Responses),
         peak => Peak,
         duration => Duration,
-        cpu => Cpu,
+        cpu => Cpu * 1_000_000,
         use => lists:max([0.0 | [Use || #{utilisation := Use} <- Samples]])
     }.
 

@@ -470,8 +470,9 @@ a_node_silent_at_the_end_is_lost(_Config) ->
         timer:sleep(6000),
         dyno_escript:kill("CONT", OsPid),
         receive
-            {'DOWN', Ref, process, Pid, {ok, #{~"status" := Status, ~"error" := #{~"text" := Text}}}} ->
-                ?assertEqual(~"partial", Status),
+            {'DOWN', Ref, process, Pid, {ok, #{~"status" := Status, ~"error" := Error}}} ->
+                #{~"text" := Text} = Error,
+                ?assertEqual(~"failed", Status),
                 ?assertMatch({_, _}, binary:match(Text, ~" was lost"))
         end
     end).
