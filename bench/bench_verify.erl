@@ -55,7 +55,7 @@ argument(Text) ->
             ],
         Workers = numbers(Numbers),
         false ?= lists:member(error, Workers ++ Checks),
-        {ok, {[Options#{workers => N, checks => K} || N <- Workers, K <- Checks], Work}}
+        {ok, {[Options#{workers => N, checks => K} || N <- Workers, K <- Checks], Work, Text}}
     else
         _ -> {error, ["no such load: ", Text]}
     end.
@@ -124,15 +124,19 @@ point(Asked, Work, Effort, Points) ->
     ),
     Metrics = [
         #{
-            name => iolist_to_binary(io_lib:format("~s.~s", [Key, Way])),
+            name => iolist_to_binary([Name, $., atom_to_binary(Way)]),
             title => atom_to_binary(Way),
             value => Of(Way, Key),
             unit => Unit,
             count => length(All(Way, Key)),
-            group => ~"verify"
+            group => ~"sweep"
         }
-     || {Key, Unit} <- [
-            {response, ~"ns"}, {cpu, ~"ns"}, {peak, ~"B"}, {duration, ~"ns"}, {use, ~"ratio"}
+     || {Key, Name, Unit} <- [
+            {response, ~"response_time", ~"ns"},
+            {cpu, ~"processor_time", ~"ns"},
+            {peak, ~"peak_memory", ~"B"},
+            {duration, ~"duration", ~"ns"},
+            {use, ~"peak_use_of_schedulers", ~"ratio"}
         ],
         Way <- ?WAYS
     ],
@@ -148,21 +152,21 @@ charts(Argument, Loads, Points) ->
             _ -> workers
         end,
     New = dyno_recording:new(
-        sweep, Argument, #{size_label => Key}, dyno_environment:collect()
+        sweep, list_to_binary(Argument), #{size_label => Key}, dyno_environment:collect()
     ),
     Document = lists:foldl(
-        fun({Number, {Load, {_, Metrics}}}, Before) ->
+        fun({Load, {_, Metrics}}, Before) ->
             dyno_recording:add_run(Before, #{
                 status => complete,
+                size => map_get(Key, Load),
                 labels => #{size => map_get(Key, Load)},
-                repetition => Number,
                 started_at => dyno_environment:now_utc(),
                 duration_ns => 0,
                 metrics => Metrics
             })
         end,
         New,
-        lists:enumerate(lists:zip(Loads, Points))
+        lists:zip(Loads, Points)
     ),
     Whole = dyno_recording:put(Document, status, complete),
     ok = filelib:ensure_path("dyno-results"),

@@ -112,7 +112,9 @@ load_overhead(_Config) ->
     measures(["load_overhead"], "load_overhead", "ns").
 
 verify(_Config) ->
-    measures(["verify"], "response_time_under_partition", "times").
+    measures(["verify"], "response_time_under_partition", "times"),
+    Charts = measures(["verify", "steady50,100"], "response_time_under_partition", "times"),
+    ?assertMatch({match, _}, re:run(Charts, "written .*verify-steady50,100.html")).
 
 load_rate(_Config) ->
     measures(["load_rate"], "load_rate", "1/s").
