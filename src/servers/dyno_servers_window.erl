@@ -133,6 +133,7 @@ is_biased(#{count := All} = Callback, #{ended := Ended} = Sum) ->
     Ended + Unseen > 0 andalso
         dyno_agent_server_parts:is_biased(All + Unseen, All - untimed(Callback)).
 
+-doc "The callbacks whose times were not measured.".
 -spec untimed(callback()) -> non_neg_integer().
 untimed(#{wall := none, missed := Missed}) -> Missed;
 untimed(#{wall := #{count := Timed}, count := All, missed := Missed}) -> max(Missed, All - Timed).
