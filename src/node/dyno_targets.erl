@@ -229,15 +229,21 @@ traces(Targets) ->
         lists:append([Instruments || #{instruments := Instruments} <- Targets])
     ).
 
--doc "All instruments count from now on; `gone` if a target went down.".
+-doc "All instruments count from now on; `gone` if all targets went down.".
 -spec restart([target()]) -> ok | gone.
 restart(Targets) ->
+    case lists:usort([restarted(Instruments) || #{instruments := Instruments} <- Targets]) of
+        [gone] -> gone;
+        _ -> ok
+    end.
+
+restarted(Instruments) ->
     try
         lists:foreach(
             fun({Module, Pid}) ->
                 still(fun() -> dyno_agent_instrument:ask(Module, restart, Pid) end)
             end,
-            lists:append([lists:reverse(Of) || #{instruments := Of} <- Targets])
+            lists:reverse(Instruments)
         )
     catch
         exit:{{nodedown, _}, _} -> gone

@@ -18,6 +18,7 @@ all() ->
         own_patterns,
         totals,
         a_node_leaves,
+        a_node_ends_in_the_restart,
         a_node_joins,
         targets_gone_wrong,
         clocks,
@@ -152,6 +153,34 @@ a_node_leaves_once(Config) ->
     end,
     ?assert(Last(Second) =< LeftMs + 200),
     ?assert(Last(First) > 2800).
+
+%% The instruments of one node can not count anew; those of the other do, and the load begins.
+a_node_ends_in_the_restart(Config) ->
+    [First, Second] = proplists:get_value(nodes, Config),
+    Instrument = filename:join(proplists:get_value(work, Config), "ends.erl"),
+    ok = file:write_file(
+        Instrument,
+        io_lib:format(
+            "-module(ends).~n-behaviour(dyno_agent_instrument).~n"
+            "-export([about/0, config/1, start_link/1, restart/1, read/1]).~n"
+            "about() -> #{names => [ends]}.~n"
+            "config(#{interval_ms := Ms}) -> #{ms => Ms}.~n"
+            "start_link(#{ms := Ms}) -> dyno_agent_readings:start_link(Ms, fun() -> 1 end).~n"
+            "read(Pid) -> dyno_agent_readings:read(Pid).~n"
+            "restart(Pid) ->~n"
+            "    node(Pid) =:= ~0tp andalso (catch erpc:call(node(Pid), erlang, halt, [0])),~n"
+            "    dyno_agent_readings:restart(Pid).~n",
+            [First]
+        )
+    ),
+    {Run, _} = run(Config, ending, #{instruments => [Instrument]}, [
+        io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]),
+        both(Second, Second)
+    ]),
+    [Warning] = [T || #{~"code" := ~"node_left", ~"text" := T} <- maps:get(~"warnings", Run)],
+    ?assertMatch({_, _}, binary:match(Warning, atom_to_binary(First))),
+    [#{~"calls" := Calls} | _] = dyno_suites:table(Run, ~"functions", Second),
+    ?assert(Calls > 0).
 
 %% It is named by targets/1 a while after the start.
 a_node_joins(Config) ->
