@@ -6,7 +6,7 @@
 %% Builds parts of a run: metrics, series, profiles, text. dyno_recording_table builds tables.
 
 -export([metric/6, series/7, histogram/6, profile/2, innermost/1, observed/3]).
--export([until/3, text/2, note/1]).
+-export([until/3, text/2, note/1, word/1]).
 -export_type([warning/0]).
 
 -doc "A doubt about the measurement, and advice; m:dyno_finding reads warnings as findings.".
@@ -116,3 +116,8 @@ text(Format, Arguments) ->
     Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
     true = is_binary(Text),
     Text.
+
+-doc "A name as a part of a metric's name: words of thresholds have no spaces.".
+-spec word(binary()) -> binary().
+word(Name) ->
+    iolist_to_binary(re:replace(Name, ~"[^[:alnum:]_-]+", ~"_", [global, unicode, ucp])).

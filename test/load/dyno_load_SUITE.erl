@@ -216,7 +216,7 @@ waits_count_in_open_loads(_Config) ->
     ?assert(Waited(Service) >= 1),
     ?assert(Waited(Service) =< 4).
 
-%% Twenty a second can be done of two hundred.
+%% Twenty a second can be done of two hundred, by one worker.
 dropped_when_saturated(_Config) ->
     {ended, Result} = lists:last(run(open(200, 1), #{duration_ms => 400}, pausing(50))),
     #{metrics := Metrics, warnings := Warnings} = dyno_load_result:to_recording(Result, []),
@@ -228,8 +228,8 @@ dropped_when_saturated(_Config) ->
     ],
     ?assert(Done =< 9),
     ?assertEqual(80, Done + Dropped),
-    [Text] = [T || #{code := ~"saturated", text := T} <- Warnings],
-    contains(Text, [integer_to_binary(Dropped)]).
+    [Text] = [T || #{code := ~"generator_limited", text := T} <- Warnings],
+    contains(Text, [integer_to_binary(Dropped), ~"too few workers", ~"max_workers"]).
 
 schedule_lag_is_recorded(_Config) ->
     {#{schedule_lag := Lag, service := Service}, [], 0} = ended(run(open(100, 5), #{}, quick())),

@@ -366,7 +366,8 @@ a_pool_grows_no_further(_Config) ->
     ?assertEqual(30, Workers),
     ?assert(successes(Result) =< 30 * 22),
     ?assert(Queued > 0),
-    ?assertEqual(saturated, dyno_load_verdict:of_part(Part)).
+    %% The pauses do not wait for each other.
+    ?assertEqual(generator, dyno_load_verdict:of_part(Part)).
 
 %% Whom it could not prepare in the warm-up nobody takes the place of: that would be one too many.
 no_more_are_prepared_than_there_may_be(_Config) ->

@@ -142,14 +142,10 @@ by_operation(DurationNs, Result) ->
     ]).
 
 of_phase(#{name := Name, duration_ns := LengthNs, total := Total}) ->
-    Descriptions = of_operations(prefix(~"phase", plain(Name)), <<" in ", Name/binary>>),
+    Descriptions = of_operations(prefix(~"phase", dyno_recording_part:word(Name)), <<" in ", Name/binary>>),
     described(Descriptions, {LengthNs, Total}).
 
 prefix(Group, Name) -> <<Group/binary, $., Name/binary, $.>>.
-
-%% A phase's name within a metric's: threshold words have no spaces.
-plain(Name) ->
-    iolist_to_binary(re:replace(Name, ~"[^[:alnum:]_-]+", ~"_", [global, unicode, ucp])).
 
 of_open_loads(Total, Parts) ->
     case [Part || #{arrivals := Arrivals} = Part <- Parts, Arrivals =/= undefined] of

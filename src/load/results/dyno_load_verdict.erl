@@ -7,8 +7,9 @@ Judges whether a load followed its schedule, and if not, whether the target was 
 generator was the bottleneck and measured itself. Pure.
 
 An open load was kept if at least 99 % of the due arrivals began. The generator is the bottleneck if
-fewer began although its workers spent less than half of their time in operations. It also is if it
-wakes free workers noticeably late: one in ten by a quarter of the median response time.
+fewer began although its workers spent less than half of their time in operations, or although
+operations took no longer than the fastest: none waited for another. It also is if it wakes free
+workers noticeably late: one in ten by a quarter of the median response time.
 """.
 
 -export([of_part/1, is_kept/1, warnings/1]).
@@ -22,6 +23,8 @@ wakes free workers noticeably late: one in ten by a quarter of the median respon
 -define(LAG_NS, 1_000_000).
 %% Workers less busy than this wait for the generator.
 -define(BUSY, 0.5).
+%% Operations that take no longer than this, by the fastest, have not waited for others.
+-define(ALIKE, 0.8).
 -define(HIGH_LAG_SHARE, 0.25).
 %% A larger share of failed probes has a cause.
 -define(DISTURBED, 0.1).
@@ -38,7 +41,7 @@ wakes free workers noticeably late: one in ten by a quarter of the median respon
 of_part(Part) ->
     case is_kept(Part) of
         false ->
-            case busy(Part) < ?BUSY of
+            case busy(Part) < ?BUSY orelse is_short_of_workers(Part) of
                 true -> generator;
                 false -> saturated
             end;
@@ -58,6 +61,14 @@ busy(#{total := #{service := undefined}}) ->
     1.0;
 busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, workers := Workers}) ->
     SumNs / (Length * max(1, Workers)).
+
+%% The first operations of a part meet no queue.
+is_short_of_workers(#{total := #{service := #{count := Count, min := Least} = Service}}) when
+    Count > 0
+->
+    Least >= ?ALIKE * dyno_histogram:quantile(Service, 0.5);
+is_short_of_workers(_Part) ->
+    false.
 
 is_lagging(
     Quantile, Share, #{total := #{schedule_lag := #{count := Count} = Lag, response := Response}}
@@ -164,23 +175,32 @@ of_parts(_Part, _Several, #{search := _}) ->
     %% A search is meant to end at a limit.
     [];
 of_parts(
-    #{name := Name, arrivals := Arrivals, total := #{started := Started}} = Part, Several, _Result
+    #{name := Name, arrivals := Arrivals, workers := Workers, total := #{started := Started}} =
+        Part,
+    Several,
+    _Result
 ) ->
     Where = [["in ", Name, ": "] || Several],
+    Busy = busy(Part),
     case {is_kept(Part), of_part(Part)} of
         {false, saturated} ->
             Text =
                 "~tssaturated: ~b of the offered operations never started, as all ~b workers were "
                 "busy; the response times say how long the load lasted, not how fast the target is",
-            #{workers := Workers} = Part,
             [{~"saturated", text(Text, [Where, round(Arrivals) - Started, Workers])}];
+        {false, generator} when Busy >= ?BUSY ->
+            Text =
+                "~tstoo few workers: ~b of the offered operations never started, as all ~b workers "
+                "were in operations, which took no longer than the fastest; allow more "
+                "(max_workers)",
+            [{~"generator_limited", text(Text, [Where, round(Arrivals) - Started, Workers])}];
         {false, generator} ->
             Text =
                 "~tsthe generator is the bottleneck: ~b of the offered operations never started, "
                 "though its workers spent only ~ts of their time in operations; give it more "
                 "processors, or load nodes (--load-nodes)",
-            Busy = dyno_unit:format(busy(Part), ~"ratio"),
-            [{~"generator_limited", text(Text, [Where, round(Arrivals) - Started, Busy])}];
+            Share = dyno_unit:format(Busy, ~"ratio"),
+            [{~"generator_limited", text(Text, [Where, round(Arrivals) - Started, Share])}];
         {true, _} ->
             lag(Part, Where) ++ standstill(Part, Where)
     end.

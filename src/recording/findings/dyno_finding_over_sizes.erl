@@ -57,11 +57,12 @@ but is the first place to look.
     "Nothing that was measured is at its limit: measure more functions (--pattern) and servers "
     "(--servers)."
 >>).
+-define(GENERATOR, ~"The generator was the bottleneck, not the target: see the doubts.").
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
 
 -doc """
-The findings over the sizes of a test; with one size only on its slowest responses and on server
-processes.
+The findings over the sizes of a test; with one size only on its slowest responses, on offered loads
+and on server processes.
 """.
 -spec findings(dyno_recording:document()) -> [dyno_finding:t()].
 findings(Document) ->
@@ -77,9 +78,11 @@ findings(Document) ->
                     capacities(Test) ++ run_queues(Test) ++ message_queues(Test) ++ Servers ++
                         functions(Test) ++ memories(Test)
                 };
-            %% Causes of waiting messages need no second size.
+            %% Causes of waiting messages, and what was offered, need no second size.
             _ ->
-                {Tail, Servers}
+                Behind = throughput(Test),
+                Full = [F || Behind =/= [], F <- capacities(Test) ++ run_queues(Test)],
+                {Tail ++ Behind, Full ++ Servers}
         end,
     Advised = [{From, advised(F, Resources)} || {From, F} <- Symptoms],
     dyno_finding:in_order(by_size(Advised) ++ by_size(Resources)).
@@ -218,7 +221,8 @@ failed(#{text := Text, beyond := Beyond} = Finding, Share) when
 failed(Finding, _Share) ->
     Finding.
 
-offered(Throughputs, Offered, {Label, _} = Test) ->
+offered(Throughputs, Offered, {Label, Sizes} = Test) ->
+    Limited = maps:from_list(of_metric(~"load.generator_limited", Sizes)),
     saturated(
         {throughput, ~"throughput", of_offered, ~"1/s"},
         [
@@ -231,7 +235,8 @@ offered(Throughputs, Offered, {Label, _} = Test) ->
             #{
                 text => io_lib:format("~ts throughput is ~ts, ~ts of the ~ts that were offered", [
                     with(Size, Label), rate(V), dyno_unit:format(V / Rate, ~"ratio"), rate(Rate)
-                ])
+                ]),
+                advice => hd([?GENERATOR || maps:get(Size, Limited, 0) > 0] ++ [~""])
             }
         end
     ).
@@ -399,16 +404,27 @@ waiting(Server, Responses, {Label, Sizes} = Test) ->
         Test,
         fun(Size, V) ->
             {_, Runs} = lists:keyfind(Size, 1, Sizes),
+            Run = lists:last(Runs),
             #{
                 text => text("messages to ~ts wait ~ts ~ts until they are handled (p99)", [
                     Server, dyno_unit:format(V, ~"ns"), with(Size, Label)
                 ]),
                 value => V / max(1, map_get(Size, Responses)),
-                evidence => text("~ts.", [doing(Server, lists:last(Runs))]),
-                advice => ?DIVIDE
+                evidence => text("~ts.", [doing(Server, Run)]),
+                advice => shorter(Server, Run)
             }
         end
     ).
+
+shorter(Server, Run) ->
+    case dyno_finding_tail:longest([Server], Run) of
+        [{Ns, Which, _, Name}] ->
+            text("Make ~ts shorter (~ts, ~ts), or divide its work among several processes.", [
+                Name, dyno_unit:format(Ns, ~"ns"), Which
+            ]);
+        [] ->
+            ?DIVIDE
+    end.
 
 doing(Server, Run) ->
     [Row | _] = [
@@ -590,7 +606,7 @@ with_workers(Workers, Size, Label) ->
     Place = dyno_recording_run:place(Label, number(Size)),
     {[with(Workers, ~"workers"), " (", Place, ")"], ~"workers"}.
 
-already(Size, [{Size, _} | _]) -> "already ";
+already(Size, [{Size, _}, _ | _]) -> "already ";
 already(_Size, _Sizes) -> "".
 
 times(Factor) -> float_to_binary(float(Factor), [{decimals, 1}]).

@@ -59,6 +59,10 @@ end is `unknown`; then the value may be too.
 -define(AGGREGATES, [{~".mean", mean}, {~".min", min}, {~".max", max}, {~".last", last}]).
 %% Optional beginnings of a series' name.
 -define(PREFIXES, [~"vm.", ~"os.vm.", ~"os."]).
+%% What a load shows, of all of it, an operation or a phase.
+-define(OF_LOAD,
+    "^(?:(operation|phase)\\.(.+)\\.)?(latency|throughput|operations)(\\.(?!rate).+)?$"
+).
 
 -doc """
 Whether a value of a dimension can be compared with a limit of another.
@@ -158,16 +162,47 @@ severities() -> [~"critical", ~"warning", ~"doubt", ~"note", ~"all"].
 value(Name, Node, Run) ->
     of_started(Name, first(lookups(Name), Node, Run), Run).
 
-%% Operations that never started would have had the longest response times.
-of_started(<<"latency", Of/binary>>, {ok, Value, Unit}, Run) when Of =/= ~".min" ->
-    IsAny = fun(Metric) -> above_0(dyno_recording:metric(Run, Metric)) end,
-    case {IsAny(~"load.saturated"), IsAny(~"load.generator_limited")} of
-        {true, true} -> {error, "operations never started, as the generator was the bottleneck"};
-        {true, false} -> {ok, Value, Unit, {Value, unknown}};
-        {false, _} -> {ok, Value, Unit}
+%% Operations that never started would have had the longest response times. If the generator is why,
+%% the target may do more than was asked of it, and faster than a late begin shows.
+of_started(Name, {ok, Value, Unit} = Found, Run) ->
+    case re:run(Name, ?OF_LOAD, [unicode, {capture, all_but_first, binary}]) of
+        {match, [_, _, ~"latency", ~".min"]} ->
+            Found;
+        {match, [Group, Of, What | _]} ->
+            case {What, limited(Group, Of, Run)} of
+                {~"latency", {true, true}} ->
+                    {error, "operations never started, as the generator was the bottleneck"};
+                {~"latency", {true, false}} ->
+                    {ok, Value, Unit, {Value, unknown}};
+                {~"latency", {false, true}} ->
+                    {ok, Value, Unit, {unknown, Value}};
+                {_, {true, true}} ->
+                    {ok, Value, Unit, {Value, unknown}};
+                _ ->
+                    Found
+            end;
+        nomatch ->
+            Found
     end;
 of_started(_Name, Found, _Run) ->
     Found.
+
+%% Whether arrivals never began, and whether the generator was the bottleneck.
+limited(~"phase", Phase, Run) ->
+    Rows = [
+        {State, Dropped}
+     || #{~"phase" := Name, ~"state" := State, ~"dropped" := Dropped} <-
+            dyno_recording:rows(Run, ~"phases"),
+        dyno_recording_part:word(Name) =:= Phase
+    ],
+    case Rows of
+        [{~"saturated", _} | _] -> {true, false};
+        [{~"generator limited", Dropped} | _] -> {Dropped > 0, true};
+        _ -> {false, false}
+    end;
+limited(_Group, _Of, Run) ->
+    IsAny = fun(Metric) -> above_0(dyno_recording:metric(Run, Metric)) end,
+    {IsAny(~"load.saturated"), IsAny(~"load.generator_limited")}.
 
 above_0({ok, #{~"value" := Count}}) -> is_number(Count) andalso Count > 0;
 above_0(error) -> false.
