@@ -166,7 +166,7 @@ format_error({worker_died, Module, Reason}) ->
         [Module, Reason, 12]
     );
 format_error({not_ready, Module, Ready, Count, TimeoutMs}) ->
-    io_lib:format(
+    dyno_recording_part:text(
         "~ts:init_worker/2 had returned in ~b of ~b workers after ~ts; "
         "raise timeout_ms in suite/0 if it needs longer",
         [Module, Ready, Count, dyno_unit:format(TimeoutMs, ~"ms")]

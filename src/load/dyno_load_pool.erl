@@ -57,7 +57,9 @@
     %% Mean number of processes waiting for a scheduler, per scheduler.
     run_queue := float(),
     %% The busy share of the dyno machine's processors, by any program.
-    busy => float()
+    busy => float(),
+    %% The node's processor time in the round, on dyno's machine.
+    cpu_ms => non_neg_integer()
 }.
 
 -type phase() :: preparing | idle | working | closing.
@@ -78,6 +80,7 @@
     growth := allowed | failed,
     %% At the round's begin, in dyno's node.
     cpu => dyno_agent_os:raw(),
+    cpu_ms := non_neg_integer(),
     %% Samples of the run queues' length, and their sum.
     samples := non_neg_integer(),
     run_queue_sum := non_neg_integer()
@@ -152,6 +155,7 @@ init(#{owner := Owner, feeds := Feeds} = Options) ->
                     works => [],
                     most_workers => 1,
                     growth => allowed,
+                    cpu_ms => cpu_ms(),
                     samples => 0,
                     run_queue_sum => 0
                 },
@@ -197,6 +201,7 @@ handle_cast({round, Number, Round}, #{workers := Workers} = State) ->
         under_way := #{Pid => [] || {Pid, _} <- Begin},
         resting := #{Pid => [] || {Pid, _} <- Rest},
         most_workers := max(1, length(Begin)),
+        cpu_ms := cpu_ms(),
         samples := 0,
         run_queue_sum := 0,
         growth := allowed
@@ -388,7 +393,7 @@ weighted(Operations) ->
 snapshot_of(#{works := Works, workers := Workers, under_way := UnderWay} = State) ->
     #{pending := Pending, samples := Samples, run_queue_sum := Sum} = State,
     Errors = [dyno_load_recorder:errors(R) || #{recorders := Of} <- Works, _ := R <- Of],
-    (busy(State))#{
+    (maps:merge(busy(State), own_cpu(State)))#{
         parts => [
             maps:map(fun(_, Recorder) -> dyno_load_recorder:snapshot(Recorder) end, Of)
          || #{recorders := Of} <- Works
@@ -417,6 +422,11 @@ busy(#{cpu := Before}) ->
     end;
 busy(_State) ->
     #{}.
+
+own_cpu(#{cpu_ms := Before, options := #{owner := Owner}}) ->
+    #{cpu_ms => cpu_ms() - Before || host(node()) =:= host(node(Owner))}.
+
+cpu_ms() -> element(1, erlang:statistics(runtime)).
 
 ending(#{phase := closing, workers := Workers, under_way := UnderWay}) ->
     map_size(maps:without(maps:keys(UnderWay), Workers));

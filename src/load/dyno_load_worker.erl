@@ -373,7 +373,7 @@ format_error({bad_return, Module, Operation, Value}) ->
 format_error({raised, MFA, Class, Reason, Stack}) ->
     dyno_sandbox:format_error({MFA, {raised, Class, Reason, Stack}});
 format_error({end_worker_timeout, Module, Workers, TimeoutMs}) ->
-    io_lib:format(
+    dyno_recording_part:text(
         "~ts:end_worker/1 had not returned in ~b workers after ~ts; they were killed",
         [Module, Workers, dyno_unit:format(TimeoutMs, ~"ms")]
     ).

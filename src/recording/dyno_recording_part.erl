@@ -82,7 +82,7 @@ is_native(_Frame) -> false.
     Scheduler :: number() | undefined | null.
 observed(Count, Seen, Scheduler) when is_integer(Count) ->
     [
-        [", ", dyno_unit:format(Count, ~"count"), " samples"],
+        [", ", dyno_unit:format(Count, ~"count"), " sample", [$s || Count =/= 1]],
         [[", ", dyno_unit:format(Seen, ~"ratio"), " of it seen"] || is_number(Seen)],
         [
             [", (scheduler) ", dyno_unit:format(Scheduler, ~"ratio")]
@@ -115,7 +115,7 @@ note(Note) -> Note.
 text(Format, Arguments) ->
     Text = unicode:characters_to_binary(io_lib:format(Format, Arguments)),
     true = is_binary(Text),
-    Text.
+    dyno_text:counted(Text).
 
 -doc "A name as a part of a metric's name: words of thresholds have no spaces.".
 -spec word(binary()) -> binary().

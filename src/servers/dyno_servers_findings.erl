@@ -141,9 +141,10 @@ busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
             ]),
             [finding(saturated, server_full, warning, Text, #{value => Busy}, Row)];
         false when is_number(Times) ->
+            Scale = hd([100 || Times < 1.1] ++ [10]),
             Text = text("saturates at ~ts~ts times today's rate", [
                 [~"less than " || is_at_least(Row)],
-                float_to_binary(floor(Times * 10) / 10, [{decimals, 1}])
+                float_to_binary(floor(Times * Scale) / Scale, [{decimals, 2}, compact])
             ]),
             [finding(saturates, server_full, note, Text, #{value => Busy, advice => ~""}, Row)];
         false ->

@@ -9,7 +9,14 @@ Characters that control a terminal, change a line's direction or are invisible b
 escapes, such as `\x{1B}`; in JSON `\u202E`.
 """.
 
--export([clean/1, lines/1, json/1]).
+-export([clean/1, lines/1, json/1, counted/1]).
+
+%% Not a part of a larger number, no arity and no size.
+-define(COUNT_OF_1,
+    "(?<![0-9.,#/])(?<!size )1 (process(?=es)|call|callback|check|event|function|handler|link|look"
+    "|message|module|monitor|node|operation|probe|round|row|sample|scheduler|server|time|value|violation"
+    "|window|worker)(?:es|s)( of \\S+)?"
+).
 
 -doc """
 The text on one line; bytes outside UTF-8 become `?`.
@@ -48,6 +55,31 @@ encoder(Text, _Encoder) when is_binary(Text) ->
     end;
 encoder(Value, Encoder) ->
     json:encode_value(Value, Encoder).
+
+-doc """
+A sentence in which a count of 1 has its noun, and the verb after it, in the singular.
+
+```erlang
+1> dyno_text:counted(<<"1 processes wait, 21 messages are lost in 1 rounds">>).
+<<"1 process waits, 21 messages are lost in 1 round">>
+```
+""".
+-spec counted(binary()) -> binary().
+counted(Text) ->
+    Verbs = [{" are", " is"}, {" were", " was"}, {" have", " has"}, {" wait", " waits"}, {"", ""}],
+    case binary:match(Text, ~"1 ") of
+        nomatch ->
+            Text;
+        _ ->
+            lists:foldl(
+                fun({Many, One}, Of) ->
+                    Options = [global, {return, binary}],
+                    re:replace(Of, [?COUNT_OF_1, Many, "\\b"], ["1 \\1\\2", One], Options)
+                end,
+                Text,
+                Verbs
+            )
+    end.
 
 is_plain(<<Char, Rest/binary>>, Also) when Char >= $\s, Char < 16#7F; Char =:= Also ->
     is_plain(Rest, Also);

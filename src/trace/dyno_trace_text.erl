@@ -177,8 +177,9 @@ ended(#{duration_ns := Ns} = End) ->
 duration(Ns) -> dyno_unit:format(Ns, ~"ns").
 
 %% Of those that are called often only a part is seen.
-calls(Count, #{sampled := true}) -> io_lib:format("at least ~b calls", [Count]);
-calls(Count, _Item) -> io_lib:format("~b calls", [Count]).
+calls(Count, Item) ->
+    AtLeast = ["at least " || #{sampled := true} <- [Item]],
+    dyno_recording_part:text("~ts~b calls", [AtLeast, Count]).
 
 open(#{function := Function, count := 1, ns := Ns}, At) ->
     [Function, At, ": 1 call has not returned, for ", duration(Ns)];

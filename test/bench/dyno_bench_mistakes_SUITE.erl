@@ -105,7 +105,7 @@ at_the_command_line(_Config) ->
             {2, "min is 5, which is above max, 2", ["ok.", "-q", "--min", "5", "--max", "2"]},
             {2, "--samples takes .* not \"-3\"", ["ok.", "--samples=-3"]},
             {2, "--baseline|/no/such", ["ok.", "--baseline", "/no/such.json"]},
-            {2, "given 1 times for 2 codes; name all", ["ok.", "a.", "--label", "a"]},
+            {2, "given 1 time for 2 codes; name all", ["ok.", "a.", "--label", "a"]},
             {2, "there is only 1 code", ["ok.", "--label", "a", "--label", "b"]},
             {2, "a folder", ["ok.", "--baseline", "/"]},
             {2, "is not UTF-8 text: the part after \"ok\"", [<<"ok", 255>>]}

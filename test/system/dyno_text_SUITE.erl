@@ -11,7 +11,7 @@
 
 newest_release_only() -> all.
 
-all() -> [escapes, joiners, nothing_misleads, json_means_the_same].
+all() -> [escapes, joiners, counts, nothing_misleads, json_means_the_same].
 
 escapes(_Config) ->
     Steers = <<"a\e[2J\r\n\tb", 16#FF, "\x{202E}\x{9B}c\x{2028}\x{7F}\x{E0041}"/utf8>>,
@@ -34,6 +34,21 @@ joiners(_Config) ->
     Family = <<"\x{1F468}\x{200D}\x{1F469}"/utf8>>,
     ?assertEqual(Family, dyno_text:clean(Family)),
     ?assertEqual(~B"shop\x{200D}", dyno_text:clean(<<"shop\x{200D}"/utf8>>)).
+
+counts(_Config) ->
+    [
+        ?assertEqual(Is, dyno_text:counted(Text))
+     || {Text, Is} <- [
+            {~"1 samples", ~"1 sample"},
+            {~"1 processes wait for db", ~"1 process waits for db"},
+            {~"1 servers of shop were counted", ~"1 server of shop was counted"},
+            {~"in 1 of 1 processes", ~"in 1 of 1 process"},
+            {~"the last 1 rounds are without it", ~"the last 1 round is without it"},
+            {~"21 samples, 1.1 calls, 0 nodes", ~"21 samples, 1.1 calls, 0 nodes"},
+            {~"m:f/1 calls m:g/1 events", ~"m:f/1 calls m:g/1 events"},
+            {~"at size 1 messages wait", ~"at size 1 messages wait"}
+        ]
+    ].
 
 nothing_misleads(_Config) ->
     dyno_property:holds(

@@ -104,7 +104,7 @@ format_error({failed, Label, none, {died, Reason}}) ->
 format_error({failed, Label, Stage, {died, Reason}}) ->
     io_lib:format("~ts: its process died in ~ts: ~0tP", [Label, stage(Stage), Reason, 12]);
 format_error({failed, Label, Stage, {late, Workers, All, TimeoutMs}}) ->
-    io_lib:format(
+    dyno_recording_part:text(
         "~ts had not ended after ~ts in ~b of ~b processes; use fewer processes (--concurrency), "
         "or give them more time (--timeout)",
         [subject(Label, Stage), dyno_unit:format(TimeoutMs, ~"ms"), Workers, All]

@@ -189,6 +189,7 @@ format_error({no_file, Text}) ->
     );
 format_error({too_often, Part, N, Codes}) ->
     Are = maps:get(Codes, #{1 => "is only 1 code"}, io_lib:format("are only ~b codes", [Codes])),
-    io_lib:format("--~ts is given ~b times, but there ~ts", [Part, N, Are]);
+    dyno_recording_part:text("--~ts is given ~b times, but there ~ts", [Part, N, Are]);
 format_error({too_few_labels, N, Codes}) ->
-    io_lib:format("--label is given ~b times for ~b codes; name all of them, or none", [N, Codes]).
+    Format = "--label is given ~b times for ~b codes; name all of them, or none",
+    dyno_recording_part:text(Format, [N, Codes]).

@@ -41,7 +41,8 @@ run(#{node := Texts} = Values) ->
 left(Node, {ok, #{modules := []}}) ->
     told("~ts had no module of dyno's~n", [Node]);
 left(Node, {ok, #{modules := Modules, cpu_ms := CpuMs}}) ->
-    told("~ts: removed ~b modules~ts~n", [Node, length(Modules), took(CpuMs)]);
+    Removed = dyno_recording_part:text("~b modules", [length(Modules)]),
+    told("~ts: removed ~ts~ts~n", [Node, Removed, took(CpuMs)]);
 left(_Node, {error, _} = Error) ->
     dyno_cli_command:refused(Error).
 

@@ -116,7 +116,7 @@ progress({counted, Summaries}) ->
     #{
         phase => measuring,
         run => ~"verify",
-        text => io_lib:format("~b processes, ~b events, ~b violations", [
+        text => dyno_recording_part:text("~b processes, ~b events, ~b violations", [
             Sum(opened) - Again, Sum(events), Broken
         ])
     }.

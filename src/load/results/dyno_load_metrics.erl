@@ -225,6 +225,14 @@ open_loads() ->
 of_all() ->
     [
         {~"workers.max", ~"Workers, at most", ~"count", fun(#{workers := N}) -> {N, 1} end},
+        {~"generator.cpu", ~"CPU of the generator (1.0 is one core)", ~"ratio", fun
+            (#{cpu_ms := Ms, duration_ns := Ns} = Result) when
+                Ns > 0, not is_map_key(search, Result)
+            ->
+                {Ms * 1.0e6 / Ns, 1};
+            (_Result) ->
+                none
+        end},
         {~"load.nodes", ~"Load nodes", ~"count", fun(Result) ->
             apart(fun(Nodes) -> length(Nodes) end, Result)
         end},

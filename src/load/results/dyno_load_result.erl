@@ -54,6 +54,8 @@
     workers := non_neg_integer(),
     under_way := non_neg_integer(),
     run_queue := float(),
+    %% Of the load's nodes on dyno's machine.
+    cpu_ms => non_neg_integer(),
     duration_ns := non_neg_integer(),
     seed := integer(),
     nodes := [load_node()],
@@ -76,7 +78,8 @@ merge(Round, Snapshots) ->
         0,
         lists:enumerate(Round)
     ),
-    #{
+    Cpu = [Ms || #{cpu_ms := Ms} <- Snapshots],
+    #{cpu_ms => lists:sum(Cpu) || Cpu =/= []}#{
         parts => Parts,
         operations => operations([Operations || #{operations := Operations} <- Parts]),
         total => total([Total || #{total := Total} <- Parts]),

@@ -21,15 +21,14 @@ A function without counted calls is judged by its time for each operation; impre
 ignored. The throughput of a closed load is judged only if its workers grow with the size. With
 repetitions each size's medians count.
 
-Symptoms come first, then saturated resources by the first saturated size, then by the factor beyond
-the limit. A resource beyond its limit at the smallest size comes last: it does not grow with the
-size, but may still limit the system. The first saturated resource is not proven to be the cause,
-but is the first place to look.
+Symptoms come first, then resources by the first saturated size and the factor beyond the limit; one
+beyond its limit at the smallest size comes last. The first is not proven to be the cause.
 """.
 
 -export([findings/1]).
 
 -import(dyno_recording_part, [text/2]).
+-import(dyno_sizes_words, [label/1, number/1, preposition/1, times/1, with/2, with_workers/3]).
 -import(dyno_sizes, [of_metric/2, of_rows/4, means/3, names/3, points/2, roles/1, values/2]).
 
 -type measured() :: {Size :: number(), Value :: number(), Beyond :: number()}.
@@ -58,6 +57,7 @@ but is the first place to look.
     "(--servers)."
 >>).
 -define(GENERATOR, ~"The generator was the bottleneck, not the target: see the doubts.").
+-define(OTHERS, ~"End the other programs, or test on a machine of its own.").
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
 
 -doc """
@@ -68,6 +68,7 @@ and on server processes.
 findings(Document) ->
     Sizes = [Sized || {Size, _} = Sized <- dyno_sizes:runs(Document), Size > 0],
     Test = {label(Document), Sizes},
+    Others = dyno_finding_machine:others(Document),
     Servers = servers(Test),
     Tail = [F || Servers =:= [], F <- tails(Test)],
     {Symptoms, Resources} =
@@ -75,13 +76,13 @@ findings(Document) ->
             [_, _ | _] ->
                 {
                     response_time(Test) ++ Tail ++ throughput(Test),
-                    capacities(Test) ++ run_queues(Test) ++ message_queues(Test) ++ Servers ++
+                    capacities(Test, Others) ++ run_queues(Test) ++ message_queues(Test) ++ Servers ++
                         functions(Test) ++ memories(Test)
                 };
             %% Causes of waiting messages, and what was offered, need no second size.
             _ ->
                 Behind = throughput(Test),
-                Full = [F || Behind =/= [], F <- capacities(Test) ++ run_queues(Test)],
+                Full = [F || Behind =/= [], F <- capacities(Test, Others) ++ run_queues(Test)],
                 {Tail ++ Behind, Full ++ Servers}
         end,
     Advised = [{From, advised(F, Resources)} || {From, F} <- Symptoms],
@@ -283,7 +284,7 @@ rate(Value) -> dyno_unit:format(Value, ~"1/s").
 
 %% Resources
 
-capacities({_, Sizes} = Test) ->
+capacities({_, Sizes} = Test, Others) ->
     [
         Found
      || Node <- roles(Sizes),
@@ -309,10 +310,22 @@ capacities({_, Sizes} = Test) ->
             [{Size, V, V / limit(busy_mean)} || {Size, V} <- means(Names, Node, Sizes)],
             Test,
             fun(Size, V) ->
-                #{text => [Resource, Node, is(Resource), busy(Size, V, Test)], advice => Advice}
+                Text = [Resource, Node, is(Resource), busy(Size, V, Test)],
+                taken(Check, maps:get(Size, Others, 0), #{text => Text, advice => Advice})
             end
         )
     ].
+
+taken(machine_busy, Share, #{text := Text} = Fields) ->
+    case Share > limit(others_busy) of
+        true ->
+            Taken = ["; other programs take ", dyno_unit:format(Share, ~"ratio")],
+            Fields#{text := [Text, Taken], advice := ?OTHERS};
+        false ->
+            Fields
+    end;
+taken(_Check, _Share, Fields) ->
+    Fields.
 
 is("the machine" ++ _) -> " is ";
 is(_Schedulers) -> " are ".
@@ -582,33 +595,5 @@ memory(Name, [{S0, V0}, {S1, V1} | _] = Points, {Label, _} = Test) when V1 > V0 
 memory(_Name, _Points, _Test) ->
     [].
 
-%% Words
-
-label(#{~"parameters" := #{~"size_label" := Label}}) when is_binary(Label) -> Label;
-label(_Document) -> ~"size".
-
-%% With 4 connections; at 4 requests/s; at size 4.
-with(Size, Label) ->
-    [preposition(Label), " ", dyno_recording_run:place(Label, number(Size))].
-
-preposition(Label) ->
-    case Label =:= ~"size" orelse binary:match(Label, ~"/") =/= nomatch of
-        true -> "at";
-        false -> "with"
-    end.
-
-%% Usually the size is the number of workers.
-with_workers(Workers, Size, Label) when Workers == Size, Label =/= ~"size" ->
-    {with(Size, Label), Label};
-with_workers(Workers, Size, _Label) when Workers == Size ->
-    {with(Workers, ~"workers"), ~"workers"};
-with_workers(Workers, Size, Label) ->
-    Place = dyno_recording_run:place(Label, number(Size)),
-    {[with(Workers, ~"workers"), " (", Place, ")"], ~"workers"}.
-
 already(Size, [{Size, _}, _ | _]) -> "already ";
 already(_Size, _Sizes) -> "".
-
-times(Factor) -> float_to_binary(float(Factor), [{decimals, 1}]).
-
-number(Value) -> dyno_unit:format(Value, ~"count").

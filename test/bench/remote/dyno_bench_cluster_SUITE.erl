@@ -281,7 +281,7 @@ recordings(_Config) ->
         Document
     ),
     [#{~"text" := Warning}] = map_get(~"warnings", Document),
-    ?assertMatch({match, _}, re:run(Warning, "b@x was lost; the last 1 samples")),
+    ?assertMatch({match, _}, re:run(Warning, "b@x was lost; the last 1 sample is")),
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({match, _}, re:run(Text, "node +workers +throughput")),
     {ok, Markdown} = dyno_report:render(md, Document, #{}),

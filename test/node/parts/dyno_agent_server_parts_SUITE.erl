@@ -33,7 +33,7 @@ counted_in_part(_Config) ->
         rows(~"callbacks", Window)
     ),
     [Text] = warned(~"servers_in_part", Window),
-    ?assertNotEqual(nomatch, string:find(Text, "1 servers of target were counted in 80 % of")),
+    ?assertNotEqual(nomatch, string:find(Text, "1 server of target was counted in 80 % of")),
     %% The console says so, too.
     ?assertNotEqual(nomatch, re:run(console(Window), ~"log_events +> 244 ")).
 

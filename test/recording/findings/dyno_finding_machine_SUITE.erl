@@ -1,0 +1,75 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_finding_machine_SUITE).
+-moduledoc "Who takes the processors of dyno's machine: the system, its load, or other programs.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() -> [other_programs, not_known].
+
+document(Host, Metrics) ->
+    Series = fun(Name, Value) ->
+        #{
+            name => Name,
+            unit => ~"ratio",
+            node => ~"shop@here",
+            times_ms => [0, 1000],
+            values => [Value, Value]
+        }
+    end,
+    Run = fun(Size, User) ->
+        #{
+            id => integer_to_binary(Size),
+            size => Size,
+            status => complete,
+            nodes => [#{name => ~"shop@here", schedulers_online => 2}],
+            metrics => [
+                #{name => ~"throughput", value => 1000 * Size, unit => ~"1/s"},
+                #{name => ~"workers.max", value => Size, unit => ~"count"}
+                | Metrics
+            ],
+            series => [
+                Series(~"os.cpu.user", User),
+                Series(~"os.cpu.system", 0.1),
+                Series(~"os.vm.cpu", 0.4)
+            ]
+        }
+    end,
+    Empty = dyno_recording:new(test, ~"a", #{}, #{~"cores" => 2, ~"hostname" => Host}),
+    lists:foldl(fun(R, D) -> dyno_recording:add_run(D, R) end, Empty, [Run(1, 0.3), Run(2, 0.89)]).
+
+%% Of two processors the node takes 0.4 and the load 0.2.
+other_programs(_Config) ->
+    Document = document(~"here", [#{name => ~"generator.cpu", value => 0.2, unit => ~"ratio"}]),
+    ?assertMatch(
+        #{1 := Less, 2 := Most} when
+            abs(Less - 0.1) < 0.001 andalso abs(Most - 0.69) < 0.001,
+        dyno_finding_machine:others(Document)
+    ),
+    [#{severity := doubt, text := Text}] = dyno_finding_machine:findings(Document),
+    ?assertEqual(~"other programs took 69 % of the machine's processors at size 2", Text),
+    %% What the machine is full of is not the work of the node.
+    [#{text := Busy, advice := Advice}] = [
+        F
+     || #{check := machine_busy} = F <- dyno_finding_over_sizes:findings(Document)
+    ],
+    ?assertEqual(
+        ~"the machine that runs shop is 99 % busy at size 2; other programs take 69 %", Busy
+    ),
+    ?assertMatch({0, _}, binary:match(Advice, ~"End the other programs")).
+
+%% On another machine, or with a load that is not dyno's.
+not_known(_Config) ->
+    Cpu = #{name => ~"generator.cpu", value => 0.2, unit => ~"ratio"},
+    [
+        begin
+            ?assertEqual(#{}, dyno_finding_machine:others(Document)),
+            ?assertEqual([], dyno_finding_machine:findings(Document))
+        end
+     || Document <- [document(~"there", [Cpu]), document(~"here", [])]
+    ].
