@@ -29,7 +29,7 @@ all() ->
 
 groups() ->
     [
-        {traps, [parallel], [folded, first_call, keeps, drifts, well]},
+        {traps, [parallel], [folded, first_call, first_call_loads, keeps, drifts, well]},
         {endings, [parallel], [all_fail, set_up_fails, elixir]},
         {traced, [], [records, arguments, alternatives, counts, big_arguments]}
     ].
@@ -40,6 +40,9 @@ init_per_suite(Config) ->
     ok = filelib:ensure_dir(File),
     ok = file:write_file(File, traps()),
     {ok, dyno_traps} = compile:file(File, [{outdir, Folder}]),
+    Other = filename:join(Folder, "dyno_traps_other.erl"),
+    ok = file:write_file(Other, "-module(dyno_traps_other).\n-export([ok/0]).\nok() -> ok.\n"),
+    {ok, dyno_traps_other} = compile:file(Other, [{outdir, Folder}]),
     [{traps, Folder} | Config].
 
 end_per_suite(_Config) ->
@@ -48,7 +51,7 @@ end_per_suite(_Config) ->
 traps() ->
     ~"""
     -module(dyno_traps).
-    -export([folded/0, wrapped/0, real/0, sorted/0, memo/0, insert/0, append/0]).
+    -export([folded/0, wrapped/0, real/0, sorted/0, memo/0, loads/0, insert/0, append/0]).
     -export([leave_process/0, leave_atom/0]).
     folded() -> [1, 2, 3, 4, 5, 6, 7, 8, 9] -- [9, 8, 7, 6, 5, 4, 3, 2, 1].
     wrapped() -> folded().
@@ -56,6 +59,11 @@ traps() ->
     -compile({no_inline, [id/1]}).
     id(X) -> X.
     sorted() -> lists:sort(id([3, 1, 2])).
+    loads() ->
+        case persistent_term:get(loads, none) of
+            none -> dyno_traps_other:ok(), timer:sleep(300), persistent_term:put(loads, ok);
+            ok -> ok
+        end.
     memo() ->
         case persistent_term:get(?MODULE, none) of
             none -> persistent_term:put(?MODULE, lists:sum(lists:seq(1, 100_000)));
@@ -193,6 +201,12 @@ first_call(Config) ->
     has(Text, ~"dyno_traps:memo().: the first call took "),
     has(Text, ~"so there is no verdict"),
     lacks(Text, ~"times as long as").
+
+%% To load a module takes far less than this call.
+first_call_loads(Config) ->
+    {Text, Run} = bench("loads", ["dyno_traps:loads().", "dyno_traps:real()."], Config),
+    #{~"dyno_traps:loads()." := ~"unknown"} = verdicts(Run),
+    has(Text, ~"dyno_traps:loads().: the first call took ").
 
 %% On a busy machine other processes of the node keep some in each run, with one call as well.
 kept_by_others(_Config) ->

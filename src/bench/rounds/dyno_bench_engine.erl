@@ -113,6 +113,8 @@
 -define(LONGER_THAN_PLANNED, 3).
 %% A machine can be too noisy for any --cv: limit as a multiple of the requested samples.
 -define(MOST_DISAGREEING, 10).
+%% The longest time for loading a module, also on a busy machine.
+-define(LOADING_NS, 20_000_000).
 
 -spec checks() -> [dyno_option:check()].
 checks() ->
@@ -265,13 +267,15 @@ calibrate(Number, Options, Prepared) ->
     {Epochs, First} = dyno_bench_calibration:first(fun(1) ->
         dyno_bench_prepared:epochs_once(Number, 1, Heap, Prepared)
     end),
-    %% Unknown if the call loaded modules, or if a check has already called the code.
-    IsKnown = length(code:all_loaded()) =:= Modules andalso not is_map_key(check, Options),
+    FirstNs = lists:min([dyno_bench_calibration:least_ns(Epoch) || Epoch <- Epochs]),
+    %% Unknown if loading modules may explain it, or if a check has already called the code.
+    LoadingNs = ?LOADING_NS * max(0, length(code:all_loaded()) - Modules),
+    IsKnown = 2 * LoadingNs =< FirstNs andalso not is_map_key(check, Options),
     More = fun(N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end,
     {
         dyno_bench_calibration:iterations(More, First),
         case IsKnown of
-            true -> lists:min([dyno_bench_calibration:least_ns(Epoch) || Epoch <- Epochs]);
+            true -> FirstNs;
             false -> undefined
         end
     }.
