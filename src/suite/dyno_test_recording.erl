@@ -103,7 +103,8 @@ analysed(Thresholds, Document) ->
     Failing = [F || {_, F} <- dyno_finding_failing:findings(Thresholds, Document)],
     Findings =
         Failing ++ dyno_finding_over_sizes:findings(Document) ++
-            dyno_finding_growth:findings(Document) ++ dyno_finding_machine:findings(Document),
+            dyno_finding_growth:findings(Document) ++ dyno_finding_course:findings(Document) ++
+            dyno_finding_machine:findings(Document),
     Sizes = length(dyno_sizes:runs(Document)),
     Analysed = dyno_recording:add_tables(
         Document,

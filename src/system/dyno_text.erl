@@ -14,8 +14,8 @@ escapes, such as `\x{1B}`; in JSON `\u202E`.
 %% Not a part of a larger number, no arity and no size.
 -define(COUNT_OF_1,
     "(?<![0-9.,#/])(?<!size )1 (process(?=es)|call|callback|check|event|function|handler|link|look"
-    "|message|module|monitor|node|operation|probe|round|row|sample|scheduler|server|time|value|violation"
-    "|window|worker)(?:es|s)( of \\S+)?"
+    "|message|module|monitor|node|operation|probe|round|row|sample|scheduler|server|time|value"
+    "|violation|window|worker)(?:es|s)( of \\S+)?"
 ).
 
 -doc """

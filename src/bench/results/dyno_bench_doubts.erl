@@ -7,7 +7,7 @@
 %% compiler has done the work, only the first call does it, or the time depends on the length of the
 %% measurement. Pure.
 
--export([doubts/1, trend/1]).
+-export([doubts/1]).
 -export_type([doubt/0]).
 
 -type doubt() ::
@@ -19,9 +19,6 @@
 %% A first call longer by this is unlike the others: seeding a random generator or growing a heap
 %% takes less.
 -define(UNLIKE_NS, 100_000).
-%% Chance exceeds this deviate of Kendall's statistic once in a hundred times.
--define(DEVIATE, 2.58).
--define(FEWEST, 6).
 
 -doc "By number. Candidates without doubts have no entry.".
 -spec doubts([dyno_bench_engine:candidate()]) ->
@@ -75,26 +72,4 @@ drifts(Candidate, Others) ->
 in_order(#{rounds_ns := RoundsNs}) -> RoundsNs;
 in_order(#{times_ns := TimesNs}) -> TimesNs.
 
--spec trend([number()]) -> {up | down | none, Early :: number(), Late :: number()}.
-trend(Values) when length(Values) < ?FEWEST ->
-    {none, 0, 0};
-trend(Values) ->
-    Count = length(Values),
-    Third = Count div 3,
-    Early = dyno_stats:median(lists:sublist(Values, Third)),
-    Late = dyno_stats:median(lists:nthtail(Count - Third, Values)),
-    Deviation = math:sqrt(Count * (Count - 1) * (2 * Count + 5) / 18),
-    Deviate = kendall(Values) / Deviation,
-    Drift = dyno_finding_limits:value(drift),
-    if
-        Deviate > ?DEVIATE, Late > Drift * Early -> {up, Early, Late};
-        Deviate < -?DEVIATE, Early > Drift * Late -> {down, Early, Late};
-        true -> {none, Early, Late}
-    end.
-
-kendall([]) -> 0;
-kendall([First | Rest]) -> lists:sum([sign(Value - First) || Value <- Rest]) + kendall(Rest).
-
-sign(Difference) when Difference > 0 -> 1;
-sign(Difference) when Difference < 0 -> -1;
-sign(_) -> 0.
+trend(Values) -> dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift)).

@@ -142,7 +142,8 @@ by_operation(DurationNs, Result) ->
     ]).
 
 of_phase(#{name := Name, duration_ns := LengthNs, total := Total}) ->
-    Descriptions = of_operations(prefix(~"phase", dyno_recording_part:word(Name)), <<" in ", Name/binary>>),
+    Prefix = prefix(~"phase", dyno_recording_part:word(Name)),
+    Descriptions = of_operations(Prefix, <<" in ", Name/binary>>),
     described(Descriptions, {LengthNs, Total}).
 
 prefix(Group, Name) -> <<Group/binary, $., Name/binary, $.>>.

@@ -45,7 +45,7 @@ others(#{~"environment" := #{~"cores" := Cores, ~"hostname" := Host}} = Document
         #{~"nodes" := Nodes} <- Runs,
         #{~"role" := Role, ~"name" := Name} <- Nodes,
         [_, At] <- [binary:split(Name, ~"@")],
-        hd(binary:split(At, ~".")) =:= hd(binary:split(Host, ~"."))
+        lists:member(first(At), [first(Host), ~"localhost", ~"127"])
     ]),
     Busy = [
         Of
@@ -60,3 +60,5 @@ others(#{~"environment" := #{~"cores" := Cores, ~"hostname" := Host}} = Document
     };
 others(_Document) ->
     #{}.
+
+first(Host) -> hd(binary:split(Host, ~".")).

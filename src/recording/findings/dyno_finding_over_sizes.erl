@@ -68,7 +68,7 @@ and on server processes.
 findings(Document) ->
     Sizes = [Sized || {Size, _} = Sized <- dyno_sizes:runs(Document), Size > 0],
     Test = {label(Document), Sizes},
-    Others = dyno_finding_machine:others(Document),
+    Capacities = capacities(Test, dyno_finding_machine:others(Document)) ++ run_queues(Test),
     Servers = servers(Test),
     Tail = [F || Servers =:= [], F <- tails(Test)],
     {Symptoms, Resources} =
@@ -76,13 +76,13 @@ findings(Document) ->
             [_, _ | _] ->
                 {
                     response_time(Test) ++ Tail ++ throughput(Test),
-                    capacities(Test, Others) ++ run_queues(Test) ++ message_queues(Test) ++ Servers ++
-                        functions(Test) ++ memories(Test)
+                    Capacities ++ message_queues(Test) ++ Servers ++ functions(Test) ++
+                        memories(Test)
                 };
             %% Causes of waiting messages, and what was offered, need no second size.
             _ ->
                 Behind = throughput(Test),
-                Full = [F || Behind =/= [], F <- capacities(Test, Others) ++ run_queues(Test)],
+                Full = [F || Behind =/= [], F <- Capacities],
                 {Tail ++ Behind, Full ++ Servers}
         end,
     Advised = [{From, advised(F, Resources)} || {From, F} <- Symptoms],

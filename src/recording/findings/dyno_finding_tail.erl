@@ -60,8 +60,14 @@ cause(Run) ->
             >>}
     end.
 
+%% In dyno's own node the load's workers wait for the target, or for their time.
 waits(Run) ->
-    Rows = [R || #{~"waiting" := N} = R <- dyno_recording:rows(Run, ~"waiting"), is_number(N)],
+    Rows = [
+        R
+     || #{~"waiting" := N, ~"processes" := Group} = R <- dyno_recording:rows(Run, ~"waiting"),
+        is_number(N),
+        string:prefix(Group, ~"dyno_load_worker:") =:= nomatch
+    ],
     Idle = #{Group => [] || #{~"processes" := Group, ~"caller" := null} <- Rows},
     Inside = [
         {{is_map_key(Group, Idle), N}, Row}

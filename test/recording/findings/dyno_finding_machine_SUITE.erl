@@ -12,12 +12,14 @@ suite() -> [{timetrap, {minutes, 1}}].
 
 all() -> [other_programs, not_known].
 
-document(Host, Metrics) ->
+document(Host, Metrics) -> document(Host, ~"shop@here", Metrics).
+
+document(Host, Node, Metrics) ->
     Series = fun(Name, Value) ->
         #{
             name => Name,
             unit => ~"ratio",
-            node => ~"shop@here",
+            node => Node,
             times_ms => [0, 1000],
             values => [Value, Value]
         }
@@ -27,7 +29,7 @@ document(Host, Metrics) ->
             id => integer_to_binary(Size),
             size => Size,
             status => complete,
-            nodes => [#{name => ~"shop@here", schedulers_online => 2}],
+            nodes => [#{name => Node, schedulers_online => 2}],
             metrics => [
                 #{name => ~"throughput", value => 1000 * Size, unit => ~"1/s"},
                 #{name => ~"workers.max", value => Size, unit => ~"count"}
@@ -45,7 +47,8 @@ document(Host, Metrics) ->
 
 %% Of two processors the node takes 0.4 and the load 0.2.
 other_programs(_Config) ->
-    Document = document(~"here", [#{name => ~"generator.cpu", value => 0.2, unit => ~"ratio"}]),
+    Cpu = #{name => ~"generator.cpu", value => 0.2, unit => ~"ratio"},
+    Document = document(~"here", ~"shop@localhost", [Cpu]),
     ?assertMatch(
         #{1 := Less, 2 := Most} when
             abs(Less - 0.1) < 0.001 andalso abs(Most - 0.69) < 0.001,

@@ -1,0 +1,51 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_stats_trend).
+-moduledoc """
+Whether values in order of time rise or fall more than chance explains (M. G. Kendall, "A new
+measure of rank correlation", 1938).
+
+## Examples
+
+```erlang
+1> dyno_stats_trend:of_values([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 1.3).
+{up,2,9}
+2> dyno_stats_trend:of_values([4, 5, 4, 5, 4, 5, 4, 5], 1.3).
+{none,4.5,4.5}
+```
+""".
+
+-export([of_values/2]).
+
+%% Chance exceeds this deviate once in a hundred times.
+-define(DEVIATE, 2.58).
+-define(FEWEST, 6).
+
+-doc """
+The direction, if the medians of the first and the last third also differ by the factor; with both
+medians.
+""".
+-spec of_values([number()], Factor :: float()) ->
+    {up | down | none, Early :: number(), Late :: number()}.
+of_values(Values, _Factor) when length(Values) < ?FEWEST ->
+    {none, 0, 0};
+of_values(Values, Factor) ->
+    Count = length(Values),
+    Third = Count div 3,
+    Early = dyno_stats:median(lists:sublist(Values, Third)),
+    Late = dyno_stats:median(lists:nthtail(Count - Third, Values)),
+    Deviation = math:sqrt(Count * (Count - 1) * (2 * Count + 5) / 18),
+    Deviate = kendall(Values) / Deviation,
+    if
+        Deviate > ?DEVIATE, Late > Factor * Early -> {up, Early, Late};
+        Deviate < -?DEVIATE, Early > Factor * Late -> {down, Early, Late};
+        true -> {none, Early, Late}
+    end.
+
+kendall([]) -> 0;
+kendall([First | Rest]) -> lists:sum([sign(Value - First) || Value <- Rest]) + kendall(Rest).
+
+sign(Difference) when Difference > 0 -> 1;
+sign(Difference) when Difference < 0 -> -1;
+sign(_) -> 0.

@@ -1,0 +1,86 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_finding_course_SUITE).
+-moduledoc "Runs whose load has other answers at the end than at the begin, or none for a while.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() -> [drifting, steady, away].
+
+said(Series) ->
+    Count = length(element(2, hd(Series))),
+    Run = #{
+        id => ~"4",
+        size => 4,
+        status => complete,
+        nodes => [#{name => ~"shop@here"}],
+        series => [
+            #{
+                name => Name,
+                unit => ~"ns",
+                times_ms => [200 * N || N <- lists:seq(1, Count)],
+                values => Values
+            }
+         || {Name, Values} <- Series
+        ]
+    },
+    Document = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), Run),
+    [{S, Text} || #{severity := S, text := Text} <- dyno_finding_course:findings(Document)].
+
+ms(Values) -> [1_000_000 * Value || Value <- Values].
+
+%% A table that grows, a cache that gets warm, a stall in the second half.
+drifting(_Config) ->
+    Flat = lists:duplicate(16, 2),
+    [
+        ?assertEqual(
+            [{doubt, <<"at size 4 responses took ", Text/binary>>}],
+            said([{~"load.latency.p50", ms(P50)}, {~"load.latency.p99", ms(P99)}])
+        )
+     || {P50, P99, Text} <- [
+            {lists:seq(1, 16), Flat,
+                <<"3 ms in the first third of the run and 14 ms in the last (p50): all figures "
+                "depend on how long it lasted">>},
+            {lists:seq(16, 1, -1), Flat,
+                <<"14 ms in the first third of the run and 3 ms in the last (p50): all figures "
+                "depend on how long it lasted">>},
+            {Flat, [3, 4, 3, 4, 3, 4, 3, 4, 90, 91, 90, 91, 90, 91, 90, 91],
+                <<"3 ms in the first third of the run and 91 ms in the last (p99): all figures "
+                "depend on how long it lasted">>}
+        ]
+    ].
+
+%% Chance, a stall now and then, a load that changes by its plan.
+steady(_Config) ->
+    [
+        ?assertEqual([], said(Series))
+     || Series <- [
+            [{~"load.latency.p50", ms([5, 4, 6, 5, 5, 4, 6, 6, 5, 4, 6, 5, 5, 4, 6, 5])}],
+            [{~"load.latency.p99", ms([5, 5, 500, 5, 5, 5, 500, 5, 5, 5, 500, 5, 5, 5, 500, 5])}],
+            [
+                {~"load.latency.p50", ms(lists:seq(1, 16))},
+                {~"load.offered", lists:seq(100, 1600, 100)}
+            ]
+        ]
+    ].
+
+%% Of 16 intervals of 200 ms, 5 without a success.
+away(_Config) ->
+    Up = lists:duplicate(5, 500),
+    Throughput = Up ++ [0, 0, 0, 0, 0] ++ Up ++ [500],
+    Errors = lists:duplicate(5, 0) ++ [25, 50, 50, 50, 50] ++ lists:duplicate(6, 0),
+    ?assertEqual(
+        [{warning, ~"at size 4 no operation succeeded for about 1 s, 31.3 % of the run"}],
+        said([{~"load.throughput", Throughput}, {~"load.errors", Errors}])
+    ),
+    %% Long operations, without an error; few operations.
+    ?assertEqual([], said([{~"load.throughput", Throughput}])),
+    ?assertEqual(
+        [],
+        said([{~"load.throughput", [V / 100 || V <- Throughput]}, {~"load.errors", Errors}])
+    ).

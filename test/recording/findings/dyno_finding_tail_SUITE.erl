@@ -1,0 +1,38 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_finding_tail_SUITE).
+-moduledoc "Who waits inside a call, if some responses take far longer than the median.".
+
+-include_lib("stdlib/include/assert.hrl").
+
+-compile([export_all, nowarn_export_all]).
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() -> [dyno_itself_is_no_cause].
+
+%% The target is in dyno's own node: the load's workers wait for it, and more of them.
+dyno_itself_is_no_cause(_Config) ->
+    Columns = [
+        {~"call", ~"Waits in", string, key, 1},
+        {~"caller", ~"Called by", string, key, 2},
+        {~"processes", ~"Processes", string, key, 3},
+        {~"waiting", ~"Waiting", {number, ~"count"}, 4}
+    ],
+    Worker = ~"dyno_load_worker:serve/2",
+    Table = dyno_recording_table:make(
+        #{name => ~"waiting", title => ~"Processes that wait", columns => Columns},
+        [
+            {~"dyno_load_worker:serve/2", undefined, Worker, 21.9},
+            {~"stalls:operation/1", ~"dyno_load_worker:one/7", Worker, 10.2},
+            {~"stalls:loop/0", undefined, ~"stalls", 0.83},
+            {~"timer:sleep/1", ~"stalls:loop/0", ~"stalls", 0.17}
+        ]
+    ),
+    Run = #{id => ~"1", size => 1, status => complete, tables => [Table]},
+    Document = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), Run),
+    {Cause, _, _} = dyno_finding_tail:cause(hd(dyno_recording:runs(Document))),
+    Text = unicode:characters_to_binary(Cause),
+    ?assertMatch({_, _}, binary:match(Text, ~": stalls waits in timer:sleep/1, called by stalls:")),
+    ?assertEqual(nomatch, binary:match(Text, ~"dyno_load_worker")).
