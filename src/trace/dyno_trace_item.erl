@@ -83,24 +83,33 @@ text(Characters) ->
         _ -> iolist_to_binary(io_lib:format("~0p", [Characters]))
     end.
 
+%% The overhead of tracing is subtracted. If less than the overhead is left, the time is within its
+%% error: it is told as less than `below`.
 latency(MFA, #{count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets} = Histogram) ->
-    Quantile = fun(Q) -> round(dyno_agent_event_histogram:quantile(Q, Histogram)) end,
+    #{overhead_ns := OverheadNs} = Histogram,
+    Known = fun
+        (Ns) when Ns < OverheadNs -> null;
+        (Ns) -> round(Ns)
+    end,
+    Quantile = fun(Q) -> Known(dyno_agent_event_histogram:quantile(Q, Histogram)) end,
+    Below = power(2 * OverheadNs - 1, 1),
     #{
         function => dyno_agent_name:mfa(MFA),
         count => Count,
-        mean => Sum div Count,
+        mean => Known(Sum div Count),
         p50 => Quantile(0.5),
         p90 => Quantile(0.9),
         p99 => Quantile(0.99),
-        max => Max,
-        bars => bars(Buckets)
+        max => Known(Max),
+        below => Below,
+        bars => bars(Buckets, Below)
     }.
 
 %% By powers of two.
-bars(Buckets) ->
+bars(Buckets, Least) ->
     Sums = lists:foldl(
         fun({Low, _High, N}, Acc) ->
-            maps:update_with(power(Low, 1), fun(Sum) -> Sum + N end, N, Acc)
+            maps:update_with(power(Low, Least), fun(Sum) -> Sum + N end, N, Acc)
         end,
         #{},
         Buckets

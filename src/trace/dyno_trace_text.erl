@@ -116,13 +116,14 @@ other(#{event := latency, of_what := second, functions := Functions} = Item, Tex
             [
                 moment(Item, Text),
                 calls(Count, Item),
-                duration(P50),
-                duration(P99),
-                duration(Max),
+                duration(P50, Of),
+                duration(P99, Of),
+                duration(Max, Of),
                 Function
             ]
         )
-     || #{count := Count, p50 := P50, p99 := P99, max := Max, function := Function} <- Functions
+     || #{count := Count, p50 := P50, p99 := P99, max := Max} = Of <- Functions,
+        #{function := Function} <- [Of]
     ];
 other(#{event := latency, functions := Functions, node := Node} = Item, Text) ->
     At = [[" at ", Node] || map_get(nodes, Text)],
@@ -174,6 +175,9 @@ ended(#{event := exception, class := Class, duration_ns := Ns} = End) ->
 ended(#{duration_ns := Ns} = End) ->
     [[[" -> ", Value] || #{value := Value} <- [End]], "  ", duration(Ns)].
 
+duration(null, #{below := Ns}) -> ["< ", duration(Ns)];
+duration(Ns, _Of) -> duration(Ns).
+
 duration(Ns) -> dyno_unit:format(Ns, ~"ns").
 
 %% Of those that are called often only a part is seen.
@@ -198,11 +202,11 @@ histogram(#{function := Function, count := Count, bars := Bars} = Of, At, Item) 
                 Function,
                 At,
                 calls(Count, Item),
-                duration(Mean),
-                duration(P50),
-                duration(P90),
-                duration(P99),
-                duration(Max)
+                duration(Mean, Of),
+                duration(P50, Of),
+                duration(P90, Of),
+                duration(P99, Of),
+                duration(Max, Of)
             ]
         )
         | [

@@ -36,6 +36,7 @@ groups() ->
             called_too_often,
             not_returned,
             not_seen,
+            shorter_than_the_overhead,
             many_values,
             returns_beyond_the_count,
             the_time_was_over_at_once
@@ -96,6 +97,31 @@ not_seen(_Config) ->
         end
     end,
     ?assertEqual({1, 0}, {Told(0), Told(1)}).
+
+%% Less than the overhead of tracing is within its error: "< 1 ns" was told of calls that took more.
+shorter_than_the_overhead(_Config) ->
+    Told = fun(Times) ->
+        Histogram = lists:foldl(
+            fun dyno_agent_event_histogram:record/2, dyno_agent_event_histogram:new(), Times
+        ),
+        Of = (dyno_agent_event_histogram:read(Histogram))#{overhead_ns => 400},
+        Event = #{
+            event => latency, of_what => all, sampled => false, functions => #{{m, f, 1} => Of}
+        },
+        Item = dyno_trace_item:of_event(node(), Event, #{ahead => 0, records => #{}}),
+        Self = self(),
+        Print = dyno_trace_text:printer(#{nodes => false, tree => false}, fun(Lines) ->
+            Self ! {lines, Lines}
+        end),
+        _ = Print(Item),
+        receive
+            {lines, Lines} -> unicode:characters_to_binary(lists:join("\n", Lines))
+        end
+    end,
+    Text = Told([0, 0, 100, 5000]),
+    found("4 calls, mean 1.27 us, p50 < 1.02 us, p90 5", Text),
+    found("<  1.02 us #+ 3\n", Text),
+    ?assertEqual(nomatch, string:find(Text, "1 ns")).
 
 many_values(_Config) ->
     Text = traced("traced:value/1", #{what => {argument, 1}, for_ms => 1500}, fun(Node) ->

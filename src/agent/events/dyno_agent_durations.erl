@@ -49,7 +49,8 @@ Opening and closing a window changes the functions' code, 100 us each.
         min_ns := non_neg_integer(),
         max_ns := non_neg_integer(),
         buckets := [{non_neg_integer(), pos_integer(), pos_integer()}],
-        state := state_of()
+        state := state_of(),
+        overhead_ns := non_neg_integer()
     }
 ].
 
@@ -123,9 +124,12 @@ functions(Patterns) ->
 handle_call(restart, _From, State) ->
     {reply, ok, State#{histograms := #{}}};
 handle_call(read, _From, #{functions := Functions, histograms := Histograms} = State) ->
+    #{overhead_ns := OverheadNs} = State,
     None = dyno_agent_event_histogram:new(),
     Statistics = [
-        (dyno_agent_event_histogram:read(maps:get(MFA, Histograms, None)))#{mfa => MFA, state => Is}
+        (dyno_agent_event_histogram:read(maps:get(MFA, Histograms, None)))#{
+            mfa => MFA, state => Is, overhead_ns => OverheadNs
+        }
      || MFA := Is <- Functions, Is =/= measured orelse is_map_key(MFA, Histograms)
     ],
     {reply, Statistics, State}.

@@ -9,7 +9,6 @@
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
-    Ns = {number, ~"ns"},
     Sampled = ~"How many calls were traced; not all of them.",
     State =
         <<
@@ -23,25 +22,45 @@ tables() ->
                 ([]) -> none;
                 (All) -> lists:reverse(lists:sort(fun(A, B) -> sum_ns(A) =< sum_ns(B) end, All))
             end,
-            columns => [
+            columns => lists:flatten([
                 {~"function", ~"Function", string, fun(#{mfa := MFA}) ->
                     dyno_agent_name:mfa(MFA)
                 end},
                 {~"sampled", ~"Sampled", count, Sampled, count},
-                {~"mean", ~"Mean", Ns, lower, fun(#{count := Count, sum_ns := Sum}) ->
+                time(~"mean", ~"Mean", fun(#{count := Count, sum_ns := Sum}) ->
                     Sum / max(1, Count)
-                end},
-                {~"p50", ~"p50", Ns, lower, quantile(0.5)},
-                {~"p90", ~"p90", Ns, lower, quantile(0.9)},
-                {~"p99", ~"p99", Ns, lower, quantile(0.99)},
-                {~"max", ~"Max", Ns, lower, fun
-                    (#{count := 0}) -> undefined;
-                    (#{max_ns := Max}) -> Max
-                end},
+                end),
+                [
+                    time(Name, Name, quantile(Q))
+                 || {Name, Q} <- [{~"p50", 0.5}, {~"p90", 0.9}, {~"p99", 0.99}]
+                ],
+                time(~"max", ~"Max", fun(#{max_ns := Max}) -> Max end),
                 {~"state", ~"State", string, State, state}
-            ]
+            ])
         }
     ].
+
+%% The overhead is subtracted. Less than that is within its error: at most twice the overhead.
+time(Name, Title, Value) ->
+    Ns = {number, ~"ns"},
+    [
+        {Name, Title, Ns, lower, fun
+            (#{count := 0}) -> undefined;
+            (#{overhead_ns := OverheadNs} = Of) -> at_least(OverheadNs, Value(Of))
+        end},
+        {<<Name/binary, "_high">>, ~"At most", Ns, [optional, {high, Name}], fun
+            (#{count := 0}) ->
+                undefined;
+            (#{overhead_ns := OverheadNs} = Of) ->
+                case at_least(OverheadNs, Value(Of)) of
+                    undefined -> 2 * OverheadNs;
+                    _ -> undefined
+                end
+        end}
+    ].
+
+at_least(Least, Ns) when is_number(Ns), Ns >= Least -> Ns;
+at_least(_Least, _Ns) -> undefined.
 
 quantile(Q) -> fun(Durations) -> dyno_agent_event_histogram:quantile(Q, Durations) end.
 

@@ -177,7 +177,7 @@ info(tick, #{ticks := Ticks, sampled := Sampled} = State) ->
 info(_Other, State) ->
     {ok, State}.
 
-sums(Of, #{config := #{what := What}, sampled := Sampled} = State) ->
+sums(Of, #{config := #{what := What}, sampled := Sampled, overhead_ns := OverheadNs} = State) ->
     Sums = map_get(Of, State),
     Event = #{
         of_what => Of, at => erlang:monotonic_time(nanosecond), sampled => map_get(Of, Sampled)
@@ -188,7 +188,12 @@ sums(Of, #{config := #{what := What}, sampled := Sampled} = State) ->
                 event => latency,
                 open => open(Of, State),
                 functions =>
-                    #{MFA => dyno_agent_event_histogram:read(Histogram) || MFA := Histogram <- Sums}
+                    #{
+                        MFA => (dyno_agent_event_histogram:read(Histogram))#{
+                            overhead_ns => OverheadNs
+                        }
+                     || MFA := Histogram <- Sums
+                    }
             };
         {argument, N} ->
             Event#{
