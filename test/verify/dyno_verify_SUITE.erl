@@ -307,7 +307,14 @@ the_command(Config) ->
                 ~"Traces: "
             ]
         ),
-        {ok, _} = dyno_recording_file:read(Recording)
+        %% The first one in full, and a count.
+        {ok, Document} = dyno_recording_file:read(Recording),
+        [Run] = dyno_recording:runs(Document),
+        {ok, #{~"value" := Count}} = dyno_recording:metric(Run, ~"verify.violations"),
+        ?assert(Count > 1, Count),
+        ?assertMatch([_], binary:matches(Output, ~"broken by")),
+        More = integer_to_list(round(Count) - 1),
+        ?assertMatch([_], binary:matches(Output, iolist_to_binary([": and ", More, " more like it"])))
     end).
 
 %% What was recorded gives the same violations again, without the node.

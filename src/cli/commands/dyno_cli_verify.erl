@@ -8,6 +8,9 @@
 
 -export([command/0, run/1]).
 
+%% Violations in full.
+-define(MOST_SHOWN, 100).
+
 -spec command() -> dyno_cli_command:t().
 command() ->
     #{
@@ -89,9 +92,59 @@ run(_Values) ->
 job(Keep, Values, Run) ->
     Job = #{
         keep => Keep,
-        measure => fun(#{progress := Report}) -> Run(fun(Event) -> Report(progress(Event)) end) end
+        measure => fun(#{progress := Report}) ->
+            Ended = Run(fun(Event) ->
+                case is_shown(Event) of
+                    true -> Report(progress(Event));
+                    false -> ok
+                end
+            end),
+            lists:foreach(fun(Text) -> Report(#{phase => finding, text => Text}) end, more(Ended)),
+            Ended
+        end
     },
     dyno_cli_measurement:run(Job, Values).
+
+%% The first violation of each step of a property; the measuring process remembers these.
+is_shown({verdict, Report}) ->
+    Of = {dyno_verify_text:property(Report), dyno_verify_text:step(Report)},
+    Shown =
+        case get(?MODULE) of
+            undefined -> #{};
+            Known -> Known
+        end,
+    IsNew = not is_map_key(Of, Shown) andalso map_size(Shown) < ?MOST_SHOWN,
+    _ = [put(?MODULE, Shown#{Of => []}) || IsNew],
+    IsNew;
+is_shown(_Event) ->
+    true.
+
+%% The recording has the first ones of all.
+more({ok, Document}) ->
+    Rows = fun(Table) ->
+        lists:append([dyno_recording:rows(Run, Table) || Run <- dyno_recording:runs(Document)])
+    end,
+    Shown = lists:usort([
+        {Property, maps:get(~"step", Row, null)}
+     || #{~"property" := Property} = Row <- Rows(~"violations")
+    ]),
+    Told = lists:sublist(Shown, ?MOST_SHOWN),
+    Broken = #{
+        Property => lists:sum([N || #{~"violations" := N} <- Of])
+     || Property := Of <- maps:groups_from_list(
+            fun(#{~"property" := Property}) -> Property end, Rows(~"properties")
+        )
+    },
+    [
+        dyno_recording_part:text("~ts: and ~b more like ~ts", [
+            Property, More, map_get(length(Of) =:= 1, #{true => ~"it", false => ~"these"})
+        ])
+     || Property := Of <- maps:groups_from_list(fun({Property, _}) -> Property end, Told),
+        More <- [maps:get(Property, Broken, 0) - length(Of)],
+        More > 0
+    ];
+more(_Error) ->
+    [].
 
 limits(Values) ->
     Names = #{limit => queue, limit_memory => bytes, limit_rate => rate},
