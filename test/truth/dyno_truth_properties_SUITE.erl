@@ -62,6 +62,30 @@ other(_) -> other.
 
 """).
 
+%% For each number eight tasks that run price/1, and two that run a function in run/1.
+-define(REAL, """
+defmodule RealShop do
+  def price(k), do: send(self(), %{price: k})
+  def run(n) do
+    {:ok, sup} = Task.Supervisor.start_link()
+    Process.unlink(sup)
+    for k <- 1..n do
+      Task.await(Task.async(RealShop, :price, [k]))
+      Task.await(Task.async(fn -> price(k) end))
+      {:ok, _} = Task.start(RealShop, :price, [k])
+      Task.await(Task.Supervisor.async(sup, RealShop, :price, [k]))
+      Task.await(Task.Supervisor.async_nolink(sup, RealShop, :price, [k]))
+      {:ok, _} = Task.Supervisor.start_child(sup, RealShop, :price, [k])
+    end
+    Enum.to_list(Task.async_stream(1..n, RealShop, :price, []))
+    Enum.to_list(Task.async_stream(1..n, fn k -> price(k) end))
+    Enum.to_list(Task.Supervisor.async_stream(sup, 1..n, RealShop, :price, []))
+    Enum.to_list(Task.Supervisor.async_stream_nolink(sup, 1..n, RealShop, :price, []))
+    :done
+  end
+end
+""").
+
 suite() ->
     [{timetrap, {seconds, 30}}].
 
@@ -72,11 +96,17 @@ all() ->
     [{group, in_nodes}, {group, beside_others}].
 
 groups() ->
-    Cases = [keys_have_their_events, across_says_who, later_than_next, tasks_of_elixir],
+    Cases = [
+        keys_have_their_events,
+        across_says_who,
+        later_than_next,
+        tasks_of_elixir,
+        real_tasks_of_elixir
+    ],
     [
         {in_nodes, [],
             Cases ++ [the_command, a_monitor_for_the_oldest_release, a_monitor_of_a_later_release]},
-        {beside_others, [], [keys_have_their_events, tasks_of_elixir]}
+        {beside_others, [], [keys_have_their_events, tasks_of_elixir, real_tasks_of_elixir]}
     ].
 
 init_per_suite(Config) ->
@@ -175,6 +205,30 @@ tasks_of_elixir(Config) ->
     ?assertEqual([complete], lists:usort([map_get(trace, Report) || Report <- Reports])),
     #{events := [{_, First} | _]} = hd(Of(~"price")),
     ?assertMatch({spawned, _, {'Elixir.Shop', price, [_]}}, First).
+
+%% As Elixir itself starts them.
+real_tasks_of_elixir(Config) ->
+    case dyno_elixir:folders() of
+        [] -> {skip, "there is no Elixir"};
+        Folders -> real_tasks_of_elixir(Folders, Config)
+    end.
+
+real_tasks_of_elixir(Folders, Config) ->
+    {_, Node} = Peer = dyno_peers:start(lists:append([["-pa", Folder] || Folder <- Folders])),
+    {ok, _} = erpc:call(Node, application, ensure_all_started, [elixir]),
+    [_] = erpc:call(Node, 'Elixir.Code', compile_string, [?REAL]),
+    Specification =
+        "property price of 'Elixir.RealShop':price/1 never send %{price: K}.\n"
+        "property in_fun of 'Elixir.RealShop':run/1 never send %{price: K}.",
+    {Reports, done} = verified(Specification, [{target, Node} | Config], fun(_) ->
+        erpc:call(Node, 'Elixir.RealShop', run, [4])
+    end),
+    Of = fun(Name) -> [Report || #{property := Of} = Report <- Reports, Of =:= Name] end,
+    ?assertEqual({32, 8}, {length(Of(~"price")), length(Of(~"in_fun"))}),
+    ?assertEqual([complete], lists:usort([map_get(trace, Report) || Report <- Reports])),
+    #{events := [{_, First} | _]} = hd(Of(~"price")),
+    ?assertMatch({spawned, _, {'Elixir.RealShop', price, [_]}}, First),
+    dyno_peers:stop(Peer).
 
 %% On standard error, before what happens then.
 the_command(Config) ->

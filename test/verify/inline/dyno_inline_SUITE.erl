@@ -39,6 +39,15 @@ run(forms, To) ->
     C5 = proc_lib:spawn(woven_program, child, [5]),
     To ! {children, [C1, C2, C3, C4, C5]},
     exit(finished);
+run(requests, To) ->
+    Own = spawn_request(woven_program, run, [asked, To], [{reply_tag, own}]),
+    By = spawn_request(fun() -> To ! asked_by_fun end),
+    No = spawn_request(woven_program, run, [asked, To], [{reply, no}, link]),
+    receive {own, Own, ok, _} -> ok end,
+    receive {spawn_reply, By, ok, _} -> ok end,
+    receive {_, No, _, _} -> To ! replied after 100 -> ok end;
+run(asked, To) ->
+    To ! asked;
 run(bad, To) ->
     To ! good,
     try To ! forbidden catch throw:_ -> ok end,
@@ -88,6 +97,7 @@ all() ->
     [
         each_trace_is_sound,
         all_forms_are_woven,
+        requested_processes_are_found,
         a_server_is_woven,
         a_state_machine_is_woven,
         an_elixir_server_is_woven,
@@ -127,6 +137,17 @@ all_forms_are_woven(_Config) ->
     ?assertEqual(Children, [Child || {spawn, Child, _} <- Events]),
     ?assertMatch({spawned, _, {woven_program, run, [forms, _]}}, hd(Events)),
     ?assert(lists:member({exit, finished}, Events)).
+
+%% By their function, in woven code; the program gets the replies that it wants.
+requested_processes_are_found(_Config) ->
+    {Events, Got} = in_node(forms, [#{run => requests}]),
+    [_, _, _] = [Child || {spawn, Child, _} <- Events],
+    ?assertEqual(
+        [asked, asked, requests], lists:sort([What || {spawned, _, {_, run, [What, _]}} <- Events])
+    ),
+    %% The function in run/2 has a name of its own, and is asked for, too.
+    ?assertEqual([asked, asked], [asked || {send, asked, _} <- Events]),
+    ?assertEqual([asked, asked, asked_by_fun], lists:sort([Of || Of <- Got, is_atom(Of)])).
 
 a_server_is_woven(_Config) ->
     {Events, _} = in_node(forms, [#{run => server}]),
