@@ -14,6 +14,8 @@ check returns its findings, or `{unknown, Reason}` if the looks lack data.
 -type check() :: #{
     name := atom(),
     title := binary(),
+    %% How many looks it needs: 2 by default.
+    looks => pos_integer(),
     finding := fun(([dyno_health_look:look(), ...]) -> [dyno_finding:t()] | {unknown, binary()})
 }.
 
@@ -25,12 +27,14 @@ checks() ->
     lists:append([
         dyno_health_waits:checks(),
         dyno_health_queues:checks(),
+        dyno_health_senders:checks(),
         dyno_health_memory:checks(),
         dyno_health_schedulers:checks(),
         dyno_health_capacity:checks(),
         dyno_health_system:checks(),
         dyno_health_code:checks(),
         dyno_health_processes:checks(),
+        dyno_health_collections:checks(),
         dyno_health_services:checks()
     ]).
 
@@ -39,10 +43,14 @@ checks() ->
 examined(_Node, Looks) when length(Looks) < 2 ->
     [{Check, {unknown, ~"the node was looked at less than twice"}} || Check <- checks()];
 examined(Node, Looks) ->
-    [
-        {Check, of_node(Node, Finding(Looks))}
-     || #{finding := Finding} = Check <- checks()
-    ].
+    [{Check, one(Node, Check, Looks)} || Check <- checks()].
+
+one(Node, #{finding := Finding} = Check, Looks) ->
+    Least = maps:get(looks, Check, 2),
+    case length(Looks) >= dyno_health_look:enough(Least, Looks) of
+        true -> of_node(Node, Finding(Looks));
+        false -> {unknown, dyno_health_look:text("it needs ~b looks at the node", [Least])}
+    end.
 
 -doc "What only the looks at several nodes together show: the result, and at which node.".
 -spec across([{Node :: binary(), [dyno_health_look:look()]}]) -> [{Node :: binary(), outcome()}].
@@ -56,9 +64,10 @@ across(_One) ->
     [].
 
 of_node(Node, Findings) when is_list(Findings) ->
+    Of = fun(Text) -> binary:replace(Text, ~"NODE", Node, [global]) end,
     [
-        Finding#{look_closer := binary:replace(Command, ~"NODE", Node)}
-     || #{look_closer := Command} = Finding <- Findings
+        F#{look_closer := Of(Command), advice := Of(Advice)}
+     || #{look_closer := Command, advice := Advice} = F <- Findings
     ];
 of_node(_Node, Unknown) ->
     Unknown.

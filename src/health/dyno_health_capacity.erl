@@ -20,12 +20,14 @@ checks() ->
         #{
             name => processes_grow,
             title => ~"processes that do not end",
+            looks => 3,
             finding => fun processes/1
         },
         #{name => atoms_grow, title => ~"new atoms", finding => fun atoms/1},
         #{
             name => counts_grow,
             title => ~"ports, tables and descriptors that are not closed",
+            looks => 4,
             finding => fun counts/1
         },
         #{
@@ -41,8 +43,7 @@ processes(Looks) ->
     [_, Limit] = of_last([~"counts", ~"processes"], Looks),
     [
         grows(Name, PerS * Every, Last * Every, Limit, Looks)
-     || length(Looks) >= 3,
-        Name <- Names,
+     || Name <- Names,
         {_, Last, PerS, true} <- [dyno_health_look:growth(fun(L) -> count(Name, L) end, Looks)],
         PerS * Every > value(processes_per_s),
         few_end(Name, Looks)
@@ -101,6 +102,7 @@ atoms(Looks) ->
         {_, Last, PerS, _} ->
             [_, Limit] = of_last([~"counts", ~"atoms"], Looks),
             LeftS = (Limit - Last) / max(0.001, PerS),
+            {Function, Makes} = maker(Looks),
             [
                 dyno_finding:new(atoms_grow, atoms_per_s, #{
                     subject => ~"atoms",
@@ -112,23 +114,37 @@ atoms(Looks) ->
                         "the node ends",
                         [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]
                     ),
-                    evidence => text("~ts now; no module was loaded meanwhile.~ts", [
-                        show(Last, ~"count"), newest(Looks)
+                    evidence => text("~ts now; no module was loaded meanwhile.~ts~ts", [
+                        show(Last, ~"count"), newest(Looks), Makes
                     ]),
                     advice =>
                         <<
-                            "Now: find who makes them: trace erlang:binary_to_atom/2, and then "
-                            "erlang:list_to_atom/1. Only a restart frees atoms, and it ends all "
-                            "work: choose its time. Later: use binary_to_existing_atom/1 and "
+                            "Now: see who makes them (the command below). Only a restart frees "
+                            "atoms, and it ends all work: choose its time. Later: use "
+                            "binary_to_existing_atom/1 and "
                             "list_to_existing_atom/1, or keep data from outside as binaries; "
                             "xmerl and binary_to_term/1 make atoms, too (option safe)."
                         >>,
-                    look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
+                    look_closer => text("dyno trace NODE \"~ts -> caller\"", [Function])
                 })
              || PerS > value(atoms_per_s), not is_loading(Looks)
             ];
         unknown ->
             {unknown, ~"atoms were not counted"}
+    end.
+
+%% The most frequent calls of some processes; of these not all make a new atom.
+maker(Looks) ->
+    Makers = [
+        {N, Function, Caller}
+     || #{~"atom_makers" := Of} <- Looks,
+        #{~"function" := Function, ~"caller" := Caller, ~"times" := N} <- Of
+    ],
+    case lists:reverse(lists:sort(Makers)) of
+        [{_, Function, Caller} | _] ->
+            {Function, text(" Most likely ~ts makes them, by ~ts.", [Caller, Function])};
+        [] ->
+            {~"erlang:binary_to_atom/2", ~""}
     end.
 
 soon(LeftS, LimitS) when LeftS < LimitS -> critical;
@@ -164,7 +180,6 @@ counts(Looks) ->
      || {Name, Value, Limit} <-
             Ports ++
                 [{~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}],
-        length(Looks) >= 4,
         is_number(Limit),
         {_, Last, PerS, true} <- [dyno_health_look:growth(Value, Looks)],
         PerS > value(grows_per_s),
@@ -174,7 +189,7 @@ counts(Looks) ->
 %% The runtime makes more than its limit (+e) says; only memory limits them.
 tables(Looks) ->
     case dyno_health_look:growth(count_of(~"tables"), Looks) of
-        {_, Last, PerS, true} when length(Looks) >= 3 ->
+        {_, Last, PerS, true} ->
             [
                 dyno_finding:new(counts_grow, grows_per_s, #{
                     subject => ~"ETS tables",

@@ -23,6 +23,7 @@ checks() ->
         #{name => reloads, title => ~"modules that are loaded again", finding => fun reloads/1},
         #{name => resolver, title => ~"name resolution", finding => fun resolver/1},
         #{name => disk_logs, title => ~"calls of disk logs", finding => fun disk_logs/1},
+        #{name => printing, title => ~"processes that print", finding => fun printing/1},
         #{name => timers, title => ~"the timer server", finding => fun timers/1},
         #{name => timers_set, title => ~"timers that are set", finding => fun timers_set/1},
         #{
@@ -31,9 +32,13 @@ checks() ->
             finding => fun terms/1
         },
         #{name => monitors, title => ~"monitors", finding => fun monitors/1},
-        #{name => transactions, title => ~"Mnesia's transactions", finding => fun transactions/1},
         #{name => spawns, title => ~"processes that are started", finding => fun spawns/1},
-        #{name => programs, title => ~"programs that are started", finding => fun programs/1}
+        #{
+            name => programs,
+            title => ~"programs that are started",
+            looks => 4,
+            finding => fun programs/1
+        }
     ].
 
 -spec busiest([dyno_health_look:look()]) ->
@@ -63,73 +68,37 @@ busiest(Looks) ->
             none
     end.
 
+%% Both replaced names and replaced children must be seen twice.
+restarts([_, _]) ->
+    {unknown, ~"it needs 3 looks at the node"};
 restarts(Looks) ->
-    Names = maps:groups_from_list(fun(N) -> N end, [N || #{~"names" := Of} <- Looks, N <- Of]),
-    Children = maps:groups_from_list(
-        fun(#{~"supervisor" := S}) -> S end, [C || #{~"children" := Of} <- Looks, C <- Of]
-    ),
-    Most = fun(Key, Times) -> lists:max([N || #{Key := N} <- Times]) end,
-    Newest = fun(Times) ->
-        [
-            [" One of them runs ", G, "."]
-         || G <- lists:sublist([G || #{~"newest" := [G | _]} <- Times], 1)
-        ]
-    end,
-    Restarts = of_last([~"restarts"], Looks),
-    [
-        restarted(Name, Times, Restarts, Severity, Evidence, Text)
-     || {Name, Times, Severity, Evidence, Text} <-
+    Replaced = maps:groups_from_list(
+        fun({Of, _}) -> Of end,
+        fun({_, How}) -> How end,
+        [{{name, N}, replaced} || #{~"names" := Of} <- Looks, N <- Of] ++
             [
-                {
-                    Name,
-                    Times,
-                    severity(Restarts, length(Times), warning),
-                    ~"The name has another pid than at the look before.",
-                    [Name, " was another process", at(Times, Looks)]
-                }
-             || Name := Times <- Names
-            ] ++
-                [
-                    {
-                        Name,
-                        Times,
-                        severity(
-                            Restarts, lists:sum([N || #{~"replaced" := N} <- Times]), note
-                        ),
-                        [~"Its limit of restarts is not reached.", Newest(Times), own_limit(Times)],
-                        text("up to ~b of ~b children of ~ts were other processes~ts", [
-                            Most(~"replaced", Times),
-                            Most(~"children", Times),
-                            Name,
-                            at(Times, Looks)
-                        ])
-                    }
-                 || Name := Times <- Children
-                ],
-        length(Times) >= 2
-    ].
+                {{children, S}, C}
+             || #{~"children" := Of} <- Looks, #{~"supervisor" := S} = C <- Of
+            ]
+    ),
+    [restarted(Of, Times, Looks) || Of := Times <- Replaced, length(Times) >= 2].
 
-%% Temporary children that end are not restarted: others are started in their place. The count
-%% begins at the first look at which some were replaced.
-severity(N, Replaced, _Otherwise) when is_integer(N), N > 0, 2 * N >= Replaced -> critical;
-severity(N, _Replaced, Otherwise) when is_integer(N) -> Otherwise;
-severity(_NotCounted, _Replaced, _Otherwise) -> warning.
-
-own_limit(Times) ->
-    [
-        " That is a supervisor, which ends if its own limit is reached: see its children."
-     || #{~"newest" := [<<"supervisor:", _/binary>> | _]} <- lists:sublist(Times, 1)
-    ].
-
-at(Times, Looks) -> text(" at ~b of ~b looks", [length(Times), length(Looks) - 1]).
-
-restarted(Name, Times, Restarts, Severity, Evidence, Text) ->
+restarted({Kind, Name}, Times, Looks) ->
+    {Count, Text, Evidence, Otherwise} = replaced(Kind, Name, Times),
+    Restarts = of_last([~"restarts"], Looks),
+    %% Temporary children that end are not restarted: others are started in their place.
+    Severity =
+        case Restarts of
+            N when is_integer(N), N > 0, 2 * N >= Count -> critical;
+            N when is_integer(N) -> Otherwise;
+            _NotCounted -> warning
+        end,
     dyno_finding:new(restarts, restarts, #{
         subject => Name,
         severity => Severity,
         value => length(Times),
         weight => 105,
-        text => text("~ts", [Text]),
+        text => text("~ts at ~b of ~b looks", [Text, length(Times), length(Looks) - 1]),
         evidence => text("~ts~ts", [Evidence, by_supervisors(Restarts)]),
         advice =>
             case Severity of
@@ -145,6 +114,33 @@ restarted(Name, Times, Restarts, Severity, Evidence, Text) ->
             end,
         look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
     }).
+
+replaced(name, Name, Times) ->
+    {
+        length(Times),
+        text("~ts was another process", [Name]),
+        ~"The name has another pid than at the look before.",
+        warning
+    };
+replaced(children, Name, Times) ->
+    [Replaced, All] = [[N || #{Key := N} <- Times] || Key <- [~"replaced", ~"children"]],
+    Newest = lists:sublist([Of || #{~"newest" := [Of | _]} <- Times], 1),
+    {
+        lists:sum(Replaced),
+        text("up to ~b of ~b children of ~ts were other processes", [
+            lists:max(Replaced), lists:max(All), Name
+        ]),
+        [~"Its limit of restarts is not reached." | [newest(Of) || Of <- Newest]],
+        note
+    }.
+
+newest(<<"supervisor:", _/binary>> = Of) ->
+    [
+        newest([Of]),
+        " That is a supervisor, which ends if its own limit is reached: see its children."
+    ];
+newest(Of) ->
+    [" One of them runs ", Of, "."].
 
 by_supervisors(N) when is_integer(N), N > 0 ->
     text(" Supervisors of the node restarted children ~ts times meanwhile.", [show(N, ~"count")]);
@@ -322,6 +318,20 @@ disk_logs(Looks) ->
         Looks
     ).
 
+printing(Looks) ->
+    callers(
+        printing,
+        printing_callers,
+        [~"io:execute_request/", ~"io:wait_io_mon_reply/"],
+        ~"user",
+        ~"output (of user, or a file)",
+        <<
+            "Now: print less; see whether a terminal or pipe is slow. Later: use logger, which "
+            "waits only if it is late; open files with raw and delayed_write."
+        >>,
+        Looks
+    ).
+
 %% Since OTP 25 each interval that starts a process has its own loop.
 timers(Looks) ->
     Rows = of_table(~"timer_tab", Looks),
@@ -380,15 +390,15 @@ mean_per_s(Key, Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
     1000 * lists:sum([N || #{Key := N} <- Looks]) / max(1, Ms).
 
-%% Many, more than in the look before, and of few processes.
+%% More in each look, and several of each process.
 monitors(Looks) ->
     [
-        dyno_finding:new(monitors, monitors, #{
+        dyno_finding:new(monitors, same_monitors, #{
             subject => Name,
             severity => warning,
             value => Last,
             weight => 63,
-            text => text("~ts has ~ts monitors of ~ts, more than at the first look", [
+            text => text("~ts has ~ts monitors of ~ts, more at each look", [
                 Name, show(Last, ~"count"), processes(Of)
             ]),
             evidence => text("~ts of them at the first look.", [show(First, ~"count")]),
@@ -403,44 +413,15 @@ monitors(Looks) ->
      || {_, Asked} <- dyno_health_look:suspects(Looks),
         [First, _ | _] = Counts <- [[N || #{~"monitors" := N} <- Asked]],
         Last <- [lists:last(Counts)],
-        Last > value(monitors),
-        Last > First,
+        Last > value(same_monitors),
+        length(Counts) >= dyno_health_look:enough(3, Looks),
+        Counts =:= lists:usort(Counts),
         #{~"name" := Name, ~"monitored" := Of} <- [lists:last(Asked)],
-        Of * 10 < Last
+        Of * 2 < Last
     ].
 
 processes(1) -> ~"one process";
 processes(N) -> text("~ts processes", [show(N, ~"count")]).
-
-transactions(Looks) ->
-    Sum = fun(Key) -> dyno_health_look:sum([~"transactions", Key], Looks) end,
-    case {Sum(~"trans_restarts"), Sum(~"trans_commits")} of
-        {Restarts, Commits} when
-            is_integer(Restarts), is_integer(Commits), Restarts > Commits, Restarts > 100
-        ->
-            [
-                dyno_finding:new(transactions, transaction_restarts, #{
-                    subject => ~"mnesia",
-                    severity => warning,
-                    value => Restarts / max(1, Commits),
-                    weight => 67,
-                    text => text("Mnesia's transactions were restarted ~ts times, ~ts ended", [
-                        show(Restarts, ~"count"), show(Commits, ~"count")
-                    ]),
-                    evidence => ~"Usually they want the same locks.",
-                    advice =>
-                        <<
-                            "Now: see which transactions run (dyno trace NODE "
-                            "\"mnesia:transaction/1 -> caller\"). Later: if they want the same "
-                            "locks, make one process the writer, or use dirty operations "
-                            "(mnesia:dirty_update_counter/3) where that is safe."
-                        >>,
-                    look_closer => ~"dyno trace NODE \"mnesia:transaction/1 -> caller\""
-                })
-            ];
-        _ ->
-            []
-    end.
 
 spawns(Looks) ->
     PerS = mean_per_s(~"spawned", Looks),
@@ -487,7 +468,7 @@ programs(Looks) ->
                 >>,
             look_closer => ~"dyno trace NODE \"erlang:open_port/2 -> caller\""
         })
-     || length(Rates) >= 3,
+     || Rates =/= [],
         lists:min(Rates) > value(programs_per_s),
         [Name | _] <- [lists:append([Names || {_, Names} <- Made])]
     ].

@@ -5,9 +5,10 @@
 -moduledoc false.
 %% Reads looks in a recording's form, for all checks. Pure. Missing values are `unknown`, never 0.
 
--export([intervals/1, last/1, latest/2, span_s/1]).
+-export([intervals/1, last/1, latest/2, span_s/1, enough/2]).
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
--export([suspects/1, sets/1, progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
+-export([suspects/1, lasting/1, span/1, name/1, place_of/1, has_long_queue/1, sets/1]).
+-export([progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
 -export([text/2, show/2, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
 
@@ -30,6 +31,17 @@ latest(N, Looks) -> lists:nthtail(max(0, length(Looks) - N), Looks).
 span_s([#{~"time_ms" := First} | _] = Looks) ->
     #{~"time_ms" := Last} = last(Looks),
     (Last - First) / 1000.
+
+%% Two looks at a node with a million processes are so far apart.
+-define(LONG_S, 10).
+
+-doc "So many looks, or fewer that are far apart, show that something lasts.".
+-spec enough(pos_integer(), [look()]) -> pos_integer().
+enough(Least, Looks) ->
+    case span_s(Looks) >= ?LONG_S of
+        true -> min(Least, length(Looks));
+        false -> Least
+    end.
 
 -spec at([binary()], term()) -> term() | unknown.
 at([], Value) ->
@@ -108,6 +120,42 @@ suspects(Looks) ->
         not is_map_key(~"ended", S)
     ],
     maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
+
+-doc "A process by its latest name, or its pid.".
+-spec name([dyno_recording:object(), ...]) -> binary().
+name(Asked) ->
+    #{~"name" := Name, ~"pid" := Pid} = lists:last(Asked),
+    case Name of
+        ~"" -> Pid;
+        _ -> Name
+    end.
+
+-doc "The suspects of most looks, with their reductions of all looks.".
+-spec lasting([look()]) -> [{Pid :: binary(), [dyno_recording:object()], non_neg_integer()}].
+lasting(Looks) ->
+    [
+        {Pid, Asked, lists:sum([R || #{~"reductions" := R} <- Asked, is_number(R)])}
+     || {Pid, Asked} <- suspects(Looks),
+        length(Asked) >= enough(3, Looks),
+        #{~"last" := true} <- [lists:last(Asked)]
+    ].
+
+-doc "The time from the first look to the last, never 0.".
+-spec span([look()]) -> float().
+span(Looks) -> max(0.001, span_s(Looks)).
+
+-doc "Where a process stands most often, in a sentence.".
+-spec place_of([dyno_recording:object()]) -> binary().
+place_of(Asked) ->
+    case stands(Asked) of
+        {Stack, _, _} -> place(Stack);
+        unknown -> ~"a place that is not known"
+    end.
+
+-doc "Whether messages wait for it: these are in its heap, and have a finding of their own.".
+-spec has_long_queue([dyno_recording:object()]) -> boolean().
+has_long_queue(Asked) ->
+    lists:any(fun(Q) -> Q > dyno_finding_limits:value(queue) end, [Q || #{~"queue" := Q} <- Asked]).
 
 -doc "Who sets timers or monitors most, of the busy processes that were traced.".
 -spec sets([look()]) -> {Who :: binary(), Function :: binary()} | none.

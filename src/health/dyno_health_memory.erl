@@ -15,8 +15,18 @@
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
-        #{name => table_grows, title => ~"ETS tables that grow", finding => fun tables/1},
-        #{name => memory_grows, title => ~"growth of memory", finding => fun grows/1},
+        #{
+            name => table_grows,
+            title => ~"ETS tables that grow",
+            looks => 3,
+            finding => fun tables/1
+        },
+        #{
+            name => memory_grows,
+            title => ~"growth of memory",
+            looks => 4,
+            finding => fun grows/1
+        },
         #{name => held, title => ~"memory held and not used", finding => fun held/1},
         #{name => big_heap, title => ~"large heaps", finding => fun heaps/1},
         #{name => binaries, title => ~"binaries", finding => fun binaries/1},
@@ -36,7 +46,6 @@ tables(Looks) ->
         {_, _, PerS, true} = Growth <- [
             dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)
         ],
-        length(Looks) >= 3,
         PerS > value(rows_per_s)
     ] ++ [Finding || Name <- Names, Finding <- kept_rows(Name, Looks)].
 
@@ -140,7 +149,7 @@ grows(Looks) ->
                         >>,
                     look_closer => ~"dyno record NODE"
                 })
-             || Each, length(Looks) >= 4, PerS > value(memory_per_s)
+             || Each, PerS > value(memory_per_s)
             ]
     end.
 

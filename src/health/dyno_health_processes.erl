@@ -3,45 +3,53 @@
 
 -module(dyno_health_processes).
 -moduledoc false.
-%% Single processes: too high a priority, a heap or links that grow, hibernation without a rest, and
-%% scans of whole tables.
+%% Single processes: too high a priority, a heap or links that grow, scans of whole tables.
 
 -export([checks/0]).
 
 -import(dyno_health_look, [text/2, show/2, seconds/1, known/3, of_last/2, mean/2]).
+-import(dyno_health_look, [lasting/1, span/1, name/1, place_of/1, has_long_queue/1]).
+-import(dyno_health_collections, [hibernating/1]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(DAY_S, 86_400).
-%% Of a process that hibernates without a rest.
--define(WORKS_PER_S, 20_000).
 %% Below it grows as caches do at the start.
 -define(HEAP_BYTES, 10_000_000).
 -define(TIMER_BYTES, 160).
 %% From one write to the next, of a process that does hardly anything else.
 -define(GAP_US, 50).
--define(ENOUGH_SAMPLES, 8).
 -define(PROCESS_BYTES, 1000).
 -define(TABLE_BYTES, 100).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
-        #{name => priority, title => ~"processes of high priority", finding => fun priorities/1},
+        #{
+            name => priority,
+            title => ~"processes of high priority",
+            looks => 3,
+            finding => fun priorities/1
+        },
         #{
             name => one_process,
             title => ~"processes that never wait",
+            looks => 3,
             finding => fun never_waiting/1
         },
-        #{name => heap_grows, title => ~"heaps that grow", finding => fun heaps/1},
-        #{name => links, title => ~"links", finding => fun links/1},
+        #{name => heap_grows, title => ~"heaps that grow", looks => 3, finding => fun heaps/1},
+        #{name => links, title => ~"links", looks => 3, finding => fun links/1},
         #{
             name => many_timers,
             title => ~"timers, monitors and links of all processes",
+            looks => 4,
             finding => fun timers/1
         },
-        #{name => hibernation, title => ~"hibernation", finding => fun hibernations/1},
-        #{name => collecting, title => ~"collections of one heap", finding => fun collecting/1},
-        #{name => table_scans, title => ~"scans of whole tables", finding => fun scans/1},
+        #{
+            name => table_scans,
+            title => ~"scans of whole tables",
+            looks => 3,
+            finding => fun scans/1
+        },
         #{name => hot_table, title => ~"tables that many write", finding => fun hot_tables/1},
         #{name => dictionary, title => ~"process dictionaries", finding => fun dictionaries/1},
         #{
@@ -50,27 +58,6 @@ checks() ->
             finding => fun listing/1
         }
     ].
-
-%% Those that were suspects in most looks, with their reductions of all looks.
-lasting(Looks) ->
-    [
-        {Pid, Asked, lists:sum([R || #{~"reductions" := R} <- Asked, is_number(R)])}
-     || {Pid, Asked} <- dyno_health_look:suspects(Looks),
-        length(Asked) >= 3,
-        #{~"last" := true} <- [lists:last(Asked)]
-    ].
-
-span(Looks) -> max(0.001, dyno_health_look:span_s(Looks)).
-
-name(Asked) ->
-    #{~"name" := Name} = lists:last(Asked),
-    Name.
-
-place(Asked) ->
-    case dyno_health_look:stands(Asked) of
-        {Stack, _, _} -> dyno_health_look:place(Stack);
-        unknown -> ~"a place that is not known"
-    end.
 
 priorities(Looks) ->
     [
@@ -85,7 +72,7 @@ priorities(Looks) ->
                 [name(Asked), Priority]
             ),
             evidence => text("It did ~ts reductions a second, most often in ~ts.", [
-                show(R / span(Looks), ~"count"), place(Asked)
+                show(R / span(Looks), ~"count"), place_of(Asked)
             ]),
             advice =>
                 <<
@@ -100,10 +87,6 @@ priorities(Looks) ->
         [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked],
         R / span(Looks) > value(busy_reductions)
     ].
-
-%% It has a finding of its own, and its heap holds messages.
-has_long_queue(Asked) ->
-    lists:any(fun(Q) -> Q > value(queue) end, [Q || #{~"queue" := Q} <- Asked]).
 
 %% By the reductions that a busy scheduler makes.
 never_waiting(Looks) ->
@@ -120,7 +103,7 @@ never_waiting(Looks) ->
                 value => min(1.0, Share),
                 weight => 36,
                 text => text("~ts works without a pause, and takes a scheduler", [name(Asked)]),
-                evidence => text("It stands most often in ~ts.", [place(Asked)]),
+                evidence => text("It stands most often in ~ts.", [place_of(Asked)]),
                 advice =>
                     <<
                         "Now: see whether its loop ends. Later: if the work is wanted, share it "
@@ -143,9 +126,9 @@ heaps(Looks) ->
     [
         heap(Pid, Asked, First, Last, PerS, Looks)
      || {Pid, Asked, _} <- lasting(Looks),
-        [First, _, _ | _] = Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
+        [First | _] = Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
         Sizes =:= lists:sort(Sizes),
-        length(lists:usort(Sizes)) >= 3,
+        length(lists:usort(Sizes)) >= dyno_health_look:enough(3, Looks),
         not has_long_queue(Asked),
         Last <- [lists:last(Sizes)],
         PerS <- [(Last - First) / span(Looks)],
@@ -174,7 +157,7 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
             name(Asked), show(round(PerS), ~"B"), show(Last, ~"B"), Left
         ]),
         evidence => text("From ~ts, and smaller in no look. It stands in ~ts.", [
-            show(First, ~"B"), place(Asked)
+            show(First, ~"B"), place_of(Asked)
         ]),
         advice => <<(keeps_now(Severity))/binary, " Later: ", (keeps(Asked))/binary>>,
         look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
@@ -229,7 +212,7 @@ links(Looks) ->
 timers(Looks) ->
     case dyno_health_look:growth(fun small/1, Looks) of
         {First, Last, PerS, Each} ->
-            Grows = Each andalso length(Looks) >= 4 andalso PerS > value(timers_per_s),
+            Grows = Each andalso PerS > value(timers_per_s),
             {Limit, Value} =
                 case Last > value(many_timers) of
                     true -> {many_timers, Last};
@@ -285,95 +268,6 @@ small(#{~"allocators" := Of, ~"counts" := Counts}) ->
 small(_Look) ->
     unknown.
 
-%% Each hibernation is a collection of the whole heap. A hibernating process has no stack.
-hibernations(Looks) ->
-    Found = [
-        {R / span(Looks), Asked}
-     || {_, Asked, R} <- lasting(Looks),
-        R / span(Looks) > ?WORKS_PER_S,
-        hibernating(Asked) > 0.3
-    ],
-    PerS = lists:sum([R || {R, _} <- Found]),
-    case {Found, mean([~"values", ~"vm.reductions"], Looks)} of
-        {[{_, Asked} | _], All} when is_number(All), PerS > 0.2 * All ->
-            Stacks = [S || #{~"stacks" := Of} <- Asked, #{~"stack" := [_ | _] = S} <- Of],
-            [
-                dyno_finding:new(hibernation, none, #{
-                    subject => name(Asked),
-                    severity => warning,
-                    value => PerS,
-                    weight => 57,
-                    text => text("~ts hibernates again and again, without a rest", [name(Asked)]),
-                    evidence => text("~b of the busiest processes do~ts.", [
-                        length(Found),
-                        [
-                            [", and stand in ", dyno_health_look:place(S)]
-                         || S <- lists:sublist(Stacks, 1)
-                        ]
-                    ]),
-                    why =>
-                        ~"Each time its whole heap is collected and made small, and grows again.",
-                    advice =>
-                        <<
-                            "Now: nothing. Later: hibernate only after some seconds without a "
-                            "message (the option hibernate_after of gen_server and gen_statem)."
-                        >>,
-                    look_closer => ~"dyno profile NODE --kind memory"
-                })
-            ];
-        _ ->
-            []
-    end.
-
-%% The process collects in many samples, or calls for collections.
-collecting(Looks) ->
-    [
-        dyno_finding:new(collecting, collecting, #{
-            subject => name(Asked),
-            severity => warning,
-            value => Share,
-            weight => 59,
-            text => text("~ts collects garbage in ~b % of its samples", [
-                name(Asked), round(100 * Share)
-            ]),
-            evidence => text("Its heap has ~ts. It stands in ~ts.", [
-                show(lists:max([0 | [B || #{~"heap_bytes" := B} <- Asked]]), ~"B"), place(Asked)
-            ]),
-            advice =>
-                <<
-                    "Now: nothing. Later: if its code calls erlang:garbage_collect or has a low "
-                    "fullsweep_after, remove that; else make fewer large terms, or keep what lives "
-                    "long in ETS."
-                >>,
-            look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
-        })
-     || {Pid, Asked, _} <- lasting(Looks),
-        not has_long_queue(Asked),
-        All <- [lists:sum([N || #{~"looks" := N} <- Asked])],
-        All >= ?ENOUGH_SAMPLES,
-        Collected <- [lists:sum([N || #{~"collecting" := N} <- Asked]) + calls_for(Asked)],
-        Share <- [min(1.0, Collected / All)],
-        Share > value(collecting)
-    ].
-
-calls_for(Asked) ->
-    lists:sum([
-        N
-     || #{~"stacks" := Stacks} <- Asked,
-        #{~"stack" := [Top | _], ~"count" := N} <- Stacks,
-        dyno_health_look:is_one_of(Top, [~"erlang:garbage_collect/", ~"erts_internal:garbage_co"])
-    ]).
-
-%% Without a stack, or from OTP 28 on in a function of that name.
-hibernating(Asked) ->
-    All = [{Stack, N} || #{~"stacks" := Of} <- Asked, #{~"stack" := Stack, ~"count" := N} <- Of],
-    Hibernates = fun
-        ([]) -> true;
-        ([Top | _]) -> binary:match(Top, ~"hibernate") =/= nomatch
-    end,
-    lists:sum([N || {Stack, N} <- All, Hibernates(Stack)]) /
-        max(1, lists:sum([N || #{~"looks" := N} <- Asked])).
-
 scans(Looks) ->
     Found = [
         {Rows * N, Scan, Asked}
@@ -400,7 +294,7 @@ scan(PerS, #{~"function" := Function, ~"table" := Table, ~"rows" := Rows}, Asked
                 Function, Table, show(Rows, ~"count"), show(PerS, ~"count")
             ]
         ),
-        evidence => text("Such as ~ts, in ~ts.", [name(Asked), place(Asked)]),
+        evidence => text("Such as ~ts, in ~ts.", [name(Asked), place_of(Asked)]),
         advice =>
             <<
                 "Now: nothing. Later: bind the key in the pattern, or the first part of the key of "
@@ -492,7 +386,7 @@ dictionaries(Looks) ->
             text => text("~ts has a process dictionary for about ~ts keys, and a heap of ~ts", [
                 name(Asked), show(Keys, ~"count"), show(Bytes, ~"B")
             ]),
-            evidence => text("It stands in ~ts.", [place(Asked)]),
+            evidence => text("It stands in ~ts.", [place_of(Asked)]),
             why => ~"Each full collection reads all of it.",
             advice =>
                 <<

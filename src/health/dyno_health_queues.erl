@@ -8,18 +8,9 @@
 -export([checks/0]).
 
 -import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2, is_registrar/1]).
--import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2]).
+-import(dyno_health_senders, [is_suspended/2, is_sending/1]).
+-import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2, name/1]).
 -import(dyno_finding_limits, [value/1]).
-
--define(SENDING, [
-    ~"prim_inet:send/4",
-    ~"prim_inet:send_recv_reply/2",
-    ~"prim_inet:send/3",
-    ~"gen_tcp:send/2",
-    ~"gen_tcp_socket:send/2",
-    ~"socket:send/4",
-    ~"prim_socket:send/4"
-]).
 
 -define(FORMATTING, [
     ~"io_lib_pretty:", ~"io_lib_format:", ~"io_lib:write", ~"io_lib:string", ~"logger_formatter:"
@@ -35,6 +26,12 @@
     ~"gen_statem:terminate"
 ]).
 
+%% Of the samples of a process.
+-define(FORMATS, 0.2).
+%% A write takes more.
+-define(WRITE_REDUCTIONS, 1000).
+-define(LONG_QUEUE, 1000).
+
 -spec checks() -> [dyno_health:check()].
 checks() ->
     [
@@ -44,9 +41,12 @@ checks() ->
             title => ~"processes that wait while messages wait",
             finding => fun stuck/1
         },
-        #{name => bottleneck, title => ~"one busy server", finding => fun bottlenecks/1},
-        #{name => suspended, title => ~"suspended senders", finding => fun suspended/1},
-        #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1}
+        #{
+            name => bottleneck,
+            title => ~"one busy server",
+            looks => 3,
+            finding => fun bottlenecks/1
+        }
     ].
 
 queues(Looks) ->
@@ -58,6 +58,37 @@ queues(Looks) ->
         not is_sending(Asked),
         not is_suspended(Asked, Looks),
         Finding <- queue(Pid, Asked, Looks)
+    ] ++ dying(Looks).
+
+%% Seen once with a long queue, while it formats terms, such as its crash report: others take its
+%% name. One of each name.
+dying(Looks) ->
+    Found = [
+        {name([Once]), Once}
+     || {_, Asked} <- dyno_health_look:suspects(Looks),
+        [#{~"queue" := Queue} = Once] <- [[A || #{~"queue" := Q} = A <- Asked, is_integer(Q)]],
+        Queue > value(queue),
+        {Share, _, _} <- [formats([Once])],
+        Share >= ?FORMATS
+    ],
+    [
+        begin
+            #{~"queue" := Queue} = Once,
+            {Cause, Advice} = cause([Once], [Once], []),
+            dyno_finding:new(queue, queue, #{
+                subject => Name,
+                severity => critical,
+                value => Queue,
+                weight => 106,
+                text => text("~ts formats terms, such as a crash report, while ~ts messages wait", [
+                    Name, show(Queue, ~"count")
+                ]),
+                evidence => Cause,
+                advice => Advice,
+                look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
+            })
+        end
+     || {Name, Once} <- lists:ukeysort(1, Found)
     ].
 
 %% Of the user's code, as the beams of these modules say.
@@ -165,7 +196,7 @@ queues_seen(Asked) ->
 %% The owner's place explains the cause and the advice.
 cause(All, Asked, Searching) ->
     case {dyno_health_look:stands(Asked), formats(All), [I || #{~"inspects" := I} <- Asked]} of
-        {_, {Share, Frame, Why}, _} when Share >= 0.2 ->
+        {_, {Share, Frame, Why}, _} when Share >= ?FORMATS ->
             {
                 text(
                     "In ~b % of stack samples it formats terms, such as in ~ts: ~ts",
@@ -228,6 +259,9 @@ others(Top, Stands, Asked) ->
     #{~"queue" := Queue} = Last = lists:last(Asked),
     Waits = [S || #{~"status" := ~"waiting"} = S <- Asked],
     case maps:get(~"monitored_by", Last, 0) of
+        %% Log events are no calls.
+        _ when map_get(~"group", Last) =:= ~"logger_olp:init/1" ->
+            stale(0, Queue, Stands);
         _ when length(Waits) * 2 > length(Asked) ->
             case dyno_health_look:is_system(Top) of
                 false ->
@@ -302,13 +336,6 @@ general() ->
         "processes; shorten its callback."
     >>.
 
-name(Asked) ->
-    #{~"name" := Name, ~"pid" := Pid} = lists:last(Asked),
-    case Name of
-        ~"" -> Pid;
-        _ -> Name
-    end.
-
 %% Messages wait, and the process neither runs nor takes one: it waits for something else.
 stuck(Looks) ->
     Calls = edges(dyno_health_look:last(Looks)),
@@ -320,8 +347,8 @@ stuck(Looks) ->
      || {Pid, Asked} <- dyno_health_look:suspects(Looks),
         length(Asked) >= 2,
         #{~"last" := true, ~"queue" := Queue} <- [lists:last(Asked)],
-        lists:all(fun is_stuck/1, Asked),
         {Stack, Share, _} <- [dyno_health_look:stands(Asked)],
+        lists:all(fun(A) -> is_stuck(A, Stack) end, Asked),
         Share > 0.9,
         not is_sending(Asked),
         not lists:member(Pid, cycle(Calls)),
@@ -331,46 +358,61 @@ stuck(Looks) ->
         not is_registrar(Stack)
     ].
 
-is_stuck(#{~"queue" := Queue, ~"status" := ~"waiting"} = Asked) when Queue > 0 ->
-    dyno_health_look:progresses(Asked) =/= true;
-is_stuck(_) ->
+%% To look at a long queue takes more reductions than a callback.
+is_stuck(#{~"queue" := Queue, ~"status" := ~"waiting"} = Asked, Stack) when
+    Queue > 0, Queue =< ?LONG_QUEUE
+->
+    dyno_health_look:progresses(Asked) =/= true orelse
+        (writes_log(Stack) andalso map_get(~"reductions", Asked) < ?WRITE_REDUCTIONS);
+is_stuck(_, _Stack) ->
     false.
+
+writes_log(Stack) -> lists:any(fun(F) -> is_one_of(F, [~"logger_std_h:"]) end, Stack).
 
 stuck_at(Pid, Asked, Stack, For) ->
     Name = name(Asked),
     #{~"queue" := Queue, ~"time_ms" := Last} = lists:last(Asked),
     #{~"time_ms" := First} = hd(Asked),
     Own = [F || F <- Stack, not dyno_health_look:is_system(F)],
+    IsSuspended = [] =/= [F || F <- Stack, is_one_of(F, [~"sys:suspend_loop"])],
+    Waits = [
+        "waits in ", dyno_health_look:place(Stack), [[" for ", W] || W <- lists:sublist(For, 1)]
+    ],
+    {Does, Weight} =
+        case writes_log(Stack) of
+            %% Before the events that it does not write.
+            true -> {Waits, 95};
+            %% Before those who wait for it.
+            false when IsSuspended -> {~"is suspended by sys:suspend/1", 91};
+            false -> {Waits, 80}
+        end,
     dyno_finding:new(stuck, queue_stuck, #{
         subject => Name,
         severity => warning,
         value => Queue,
-        weight => 80,
-        text => text("~ts waits in ~ts~ts, while ~ts of its messages wait", [
-            Name,
-            dyno_health_look:place(Stack),
-            [[" for ", Whom] || Whom <- lists:sublist(For, 1)],
-            show(Queue, ~"count")
+        weight => Weight,
+        text => text("~ts ~ts, while ~ts of its messages wait", [
+            Name, Does, show(Queue, ~"count")
         ]),
         evidence => text("It did nothing else for the last ~ts.", [seconds((Last - First) / 1000)]),
         advice =>
-            case {[F || F <- Stack, string:prefix(F, ~"logger_std_h:") =/= nomatch], Own} of
-                {[_ | _], _} ->
+            case {writes_log(Stack), Own} of
+                _ when IsSuspended ->
+                    resume();
+                {true, _} ->
                     <<
                         "Now: see where the log goes: a pipe or terminal without a reader, or a "
                         "disk that does not answer. Read it, or mend the disk. Later: log to a "
                         "local file."
                     >>;
-                {[], [<<"sys:suspend_loop", _/binary>> | _]} ->
-                    resume();
-                {[], _} when hd(Stack) =:= ~"timer:sleep/1" ->
+                {false, _} when hd(Stack) =:= ~"timer:sleep/1" ->
                     <<
                         "Now: nothing while it sleeps. Later: use erlang:send_after/3, not "
                         "timer:sleep/1."
                     >>;
-                {[], []} ->
+                {false, []} ->
                     ~"Now: see for which answer it waits. Later: give the call a time limit.";
-                {[], _} ->
+                {false, _} ->
                     <<
                         "Now: see why it waits (the command below). Later: if it waits for an "
                         "answer, give the wait a time limit; if it is its main loop, let that take "
@@ -386,7 +428,7 @@ bottlenecks(Looks) ->
         {Group, -lists:min(Queues), bottleneck(Pid, Asked, lists:min(Queues), Stack)}
      || {Pid, Asked} <- dyno_health_look:suspects(Looks),
         length(Asked) >= length(Looks) - 1,
-        length(Asked) >= 3,
+        length(Asked) >= dyno_health_look:enough(3, Looks),
         Queues <- [[Q || #{~"queue" := Q} <- Asked]],
         lists:min(Queues) >= value(bottleneck),
         lists:max(Queues) =< value(queue),
@@ -398,6 +440,7 @@ bottlenecks(Looks) ->
         %% A check of its own.
         name(Asked) =/= ~"code_server",
         not is_registrar(Stack),
+        not writes_log(Stack),
         %% Its queue is found.
         not takes_none(Asked, Stack) orelse queue(Pid, Asked, Looks) =:= [],
         #{~"group" := Group} <- [lists:last(Asked)]
@@ -449,138 +492,4 @@ bottleneck(Pid, Asked, Least, Stack) ->
                 "another server), or let readers read from ETS without it."
             >>,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
-    }).
-
-%% Suspended
-
-is_suspended(Asked, Looks) ->
-    Times = length([S || #{~"status" := ~"suspended"} = S <- Asked]),
-    Ports = lists:append([P || #{~"ports" := P} <- Asked]),
-    Times >= 2 andalso Times * 2 >= length(Looks) andalso
-        %% Some functions (persistent_term:put/2) suspend their caller for a moment.
-        (Ports =/= [] orelse full_links(Looks) =/= [] orelse
-            not lists:any(fun(S) -> dyno_health_look:progresses(S) =:= true end, Asked)).
-
-is_sending(Asked) ->
-    case dyno_health_look:stands(Asked) of
-        {[Top | _], Share, _} -> lists:member(Top, ?SENDING) andalso Share >= 0.5;
-        _ -> false
-    end.
-
-suspended(Looks) ->
-    [
-        suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]), full_links(Looks))
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
-        #{~"last" := true} <- [lists:last(Asked)],
-        is_suspended(Asked, Looks)
-    ].
-
-full_links(Looks) -> lists:uniq(lists:append([Of || #{~"full_links" := Of} <- Looks])).
-
-suspended_at(Asked, Ports, Links) ->
-    Name = name(Asked),
-    #{~"queue" := Queue} = lists:last(Asked),
-    {Stack, _, _} =
-        case dyno_health_look:stands(Asked) of
-            unknown -> {[], 0.0, 0};
-            Stands -> Stands
-        end,
-    Times = length([S || #{~"status" := ~"suspended"} = S <- Asked]),
-    {What, Advice} =
-        case lists:reverse(Ports) of
-            [#{~"name" := Port, ~"peer" := Peer, ~"queue_bytes" := Bytes} | _] ->
-                Of =
-                    case Peer of
-                        ~"" -> text("the program \"~ts\"", [Port]);
-                        _ -> text("the connection to ~ts", [Peer])
-                    end,
-                {
-                    text("~ts does not read: ~ts wait to be written", [Of, show(Bytes, ~"B")]),
-                    <<
-                        "Now: see whether the other side still reads; to end it closes the port, "
-                        "and loses the waiting messages. Later: write to it from a process of its "
-                        "own, or with nosuspend, and drop above a limit."
-                    >>
-                };
-            [] when Links =/= [] ->
-                {
-                    text(
-                        "the link to ~ts is full: that node or the network takes less than is sent",
-                        [
-                            lists:join(" and ", Links)
-                        ]
-                    ),
-                    <<
-                        "Now: see whether that node is stopped or overloaded (dyno doctor on it), "
-                        "and the network between; erlang:disconnect_node/1 is the last step: its "
-                        "calls fail, and global and Mnesia see a lost node. "
-                        "Later: +zdbbl lets more wait before senders are suspended."
-                    >>
-                };
-            [] ->
-                {
-                    <<
-                        "a port or a link to another node is full, or a process called "
-                        "erlang:suspend_process/1"
-                    >>,
-                    <<
-                        "Now: dyno doctor on each connected node: one may read slowly. A debugger "
-                        "suspends processes, too. Later: a larger +zdbbl lets more wait."
-                    >>
-                }
-        end,
-    dyno_finding:new(suspended, suspended, #{
-        subject => Name,
-        severity => critical,
-        value => Times,
-        weight => 150,
-        text => text("~ts is suspended: ~ts", [Name, What]),
-        evidence => text("Suspended in ~b of ~b looks, in ~ts; ~ts messages wait for it.", [
-            Times, length(Asked), dyno_health_look:place(Stack), show(Queue, ~"count")
-        ]),
-        advice => Advice,
-        look_closer => ~"dyno record NODE"
-    }).
-
-%% A process in a send for half the looks.
-sockets(Looks) ->
-    [
-        socket_at(Asked, Stack, Share, N, Full)
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
-        length(Asked) >= 2,
-        #{~"last" := true} <- [lists:last(Asked)],
-        is_sending(Asked),
-        {Stack, Share, N} <- [dyno_health_look:stands(Asked)],
-        Full <- [lists:append([Ports || #{~"ports" := Ports} <- Asked])]
-    ].
-
-socket_at(Asked, Stack, Share, N, Full) ->
-    Name = name(Asked),
-    #{~"queue" := Queue} = lists:last(Asked),
-    Peer =
-        case lists:reverse(Full) of
-            [#{~"peer" := P, ~"queue_bytes" := B} | _] when P =/= ~"" ->
-                text("~ts (~ts are not taken)", [P, show(B, ~"B")]);
-            _ ->
-                ~"a socket that is not known here"
-        end,
-    dyno_finding:new(full_socket, suspended, #{
-        subject => Name,
-        severity => critical,
-        value => Queue,
-        weight => 150,
-        text => text("~ts waits in a send to ~ts: most likely that side does not read", [
-            Name, Peer
-        ]),
-        evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
-            round(Share * N), N, dyno_health_look:place(Stack), show(Queue, ~"count")
-        ]),
-        advice =>
-            <<
-                "Now: if it does not go on, close this connection only (as root: ss -K dst ADDRESS "
-                "dport = PORT). Later: set the options "
-                "send_timeout and send_timeout_close, or give each socket a process of its own; "
-                "drop messages that a slow client does not take."
-            >>,
-        look_closer => ~"dyno record NODE"
     }).

@@ -15,10 +15,12 @@
 checks() ->
     [
         #{name => log_handlers, title => ~"log handlers", finding => fun handlers/1},
+        #{name => log_events, title => ~"events that are logged", finding => fun log_events/1},
         #{name => no_log, title => ~"whether the node logs", finding => fun no_log/1},
-        #{name => log_files, title => ~"files of the log", finding => fun log_files/1},
+        #{name => log_files, title => ~"files of the log", looks => 4, finding => fun log_files/1},
         #{name => applications, title => ~"applications", finding => fun applications/1},
         #{name => cluster, title => ~"the other nodes of the cluster", finding => fun cluster/1},
+        #{name => transactions, title => ~"Mnesia's transactions", finding => fun transactions/1},
         #{name => mnesia_overload, title => ~"Mnesia's log", finding => fun overload/1},
         #{name => tracing, title => ~"who else traces", finding => fun tracing/1},
         #{name => emulator, title => ~"the emulator", finding => fun emulator/1}
@@ -71,6 +73,58 @@ handler(Name, Mode, Times, Looks) ->
                 "(logger:set_primary_config(level, error)). Later: mend or limit that (a filter, "
                 "burst_limit_max_count); write to a file, with a short format."
             >>,
+        look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/3 -> caller\""
+    }).
+
+log_events(Looks) ->
+    case dyno_health_look:growth(fun(L) -> maps:get(~"logged", L, unknown) end, Looks) of
+        {_, _, PerS, _} ->
+            Seen = maps:groups_from_list(
+                fun({F, _, _}) -> F end,
+                [
+                    {F, N, Level}
+                 || #{~"log_events" := Of} <- Looks,
+                    #{~"function" := F, ~"level" := Level, ~"times" := N} <- Of
+                ]
+            ),
+            Most = [{lists:sum([N || {_, N, _} <- Of]), hd(Of)} || _ := Of <- Seen],
+            [
+                logged(PerS, lists:reverse(lists:sort(Most)), Looks)
+             || PerS > value(log_events_per_s)
+            ];
+        unknown ->
+            {unknown, ~"not read by the dyno that looked"}
+    end.
+
+logged(PerS, Most, Looks) ->
+    {Such, Now} =
+        case Most of
+            [{_, {Function, _, Level}} | _] when Function =/= ~"" ->
+                [Module | _] = string:split(Function, ~":", trailing),
+                {
+                    text(", most of level ~ts in ~ts", [Level, Function]),
+                    text("logger:set_module_level(~ts, none) ends those of its module", [Module])
+                };
+            _ ->
+                {~"", ~"log less (logger:set_primary_config(level, critical))"}
+        end,
+    Drops = lists:uniq([
+        text(" Handler ~ts takes at most ~b a second, and drops the others.", [Name, Limit])
+     || #{~"name" := Name, ~"most_per_s" := Limit} <- at(~"bursts", dyno_health_look:last(Looks)),
+        Limit < PerS
+    ]),
+    dyno_finding:new(log_events, log_events_per_s, #{
+        subject => ~"logger",
+        severity => warning,
+        value => PerS,
+        weight => 94,
+        text => text("the node logs ~ts events a second~ts", [show(PerS, ~"count"), Such]),
+        evidence => text("~ts", [Drops]),
+        advice => text(
+            "Now: see in the log what they say, and mend that; ~ts. Later: log a repeated failure "
+            "once, with a count.",
+            [Now]
+        ),
         look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/3 -> caller\""
     }).
 
@@ -128,9 +182,8 @@ unwritten(Key, Format, Looks) ->
             look_closer => ~"dyno trace NODE \"prim_file:write/2 -> return\""
         })
      || Name <- Names,
-        [_, _, _, _ | _] = Of <- [
-            [F || L <- Looks, #{~"name" := Is} = F <- at(Key, L), Is =:= Name]
-        ],
+        Of <- [[F || L <- Looks, #{~"name" := Is} = F <- at(Key, L), Is =:= Name]],
+        length(Of) >= dyno_health_look:enough(4, Looks),
         [Size] <- [lists:usort([Bytes || #{~"bytes" := Bytes} <- Of])],
         Work <- [reductions(lists:last(Of)) - reductions(hd(Of))],
         Work > value(log_file_reductions)
@@ -277,6 +330,36 @@ node(Node, Text, Evidence) ->
             >>,
         look_closer => text("dyno doctor ~ts", [Node])
     }).
+
+transactions(Looks) ->
+    Sum = fun(Key) -> dyno_health_look:sum([~"transactions", Key], Looks) end,
+    case {Sum(~"trans_restarts"), Sum(~"trans_commits")} of
+        {Restarts, Commits} when
+            is_integer(Restarts), is_integer(Commits), Restarts > Commits, Restarts > 100
+        ->
+            [
+                dyno_finding:new(transactions, transaction_restarts, #{
+                    subject => ~"mnesia",
+                    severity => warning,
+                    value => Restarts / max(1, Commits),
+                    weight => 67,
+                    text => text("Mnesia's transactions were restarted ~ts times, ~ts ended", [
+                        show(Restarts, ~"count"), show(Commits, ~"count")
+                    ]),
+                    evidence => ~"Usually they want the same locks.",
+                    advice =>
+                        <<
+                            "Now: see which transactions run (dyno trace NODE "
+                            "\"mnesia:transaction/1 -> caller\"). Later: if they want the same "
+                            "locks, make one process the writer, or use dirty operations "
+                            "(mnesia:dirty_update_counter/3) where that is safe."
+                        >>,
+                    look_closer => ~"dyno trace NODE \"mnesia:transaction/1 -> caller\""
+                })
+            ];
+        _ ->
+            []
+    end.
 
 %% Critical if messages pile up behind it.
 overload(Looks) ->

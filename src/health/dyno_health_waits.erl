@@ -7,7 +7,7 @@
 
 -export([checks/0, across/1, edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 
--import(dyno_health_look, [text/2, seconds/1, is_one_of/2]).
+-import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2]).
 
 -define(LOCKING, [
     ~"gen:register_name/1",
@@ -29,6 +29,7 @@ checks() ->
             finding => fun waited_for/1
         },
         #{name => global_lock, title => ~"global's locks", finding => fun locks/1},
+        #{name => failures, title => ~"calls that fail", finding => fun failures/1},
         #{name => logger, title => ~"processes that wait to log", finding => fun logger_callers/1}
     ].
 
@@ -380,6 +381,70 @@ lock(Resource, Holder, Waiting, Last, Looks) ->
         ),
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
+
+failures(Looks) ->
+    Found = maps:groups_from_list(
+        fun({Server, _, _}) -> Server end,
+        [
+            {Server, N, Why}
+         || #{~"failures" := Of} <- Looks,
+            #{~"server" := Server, ~"why" := Why, ~"times" := N} <- Of
+        ]
+    ),
+    Most = lists:reverse(lists:sort([{times(Of), Server, Of} || Server := Of <- Found])),
+    case {Most, dyno_health_look:growth(fun(L) -> maps:get(~"exits", L, unknown) end, Looks)} of
+        {[{Seen, Server, Of} | _], {_, _, PerS, _}} ->
+            All = lists:sum([N || {N, _, _} <- Most]),
+            [
+                failing(Server, Of, Seen / All, PerS)
+             || PerS > dyno_finding_limits:value(failures_per_s)
+            ];
+        {[], {_, _, _, _}} ->
+            [];
+        _ ->
+            {unknown, ~"not read by the dyno that looked"}
+    end.
+
+times(Of) -> lists:sum([N || {_, N, _} <- Of]).
+
+failing(Server, Of, Share, PerS) ->
+    {_, _, Why} = lists:max([{N, Server, Why} || {_, N, Why} <- Of]),
+    {Does, Advice} = failed(Why),
+    dyno_finding:new(failures, failures_per_s, #{
+        subject => Server,
+        severity => warning,
+        value => PerS,
+        weight => 99,
+        text => text("calls to ~ts fail: ~ts", [Server, Does]),
+        evidence => text(
+            "erlang:exit/1 was called ~ts times a second; a failed call calls it twice. Of the "
+            "failed calls that were seen, ~b % were to ~ts (~ts).",
+            [show(PerS, ~"count"), round(100 * Share), Server, Why]
+        ),
+        advice => Advice,
+        look_closer => ~"dyno trace NODE \"gen_server:call -> caller\""
+    }).
+
+failed(~"noproc") ->
+    {~"it is not there", <<
+        "Now: read in the log why it ended or was not started, and start it "
+        "(supervisor:restart_child/2, application:ensure_all_started/1). Later: let a supervisor "
+        "start it before its callers, and let these wait before they try again."
+    >>};
+failed(~"timeout") ->
+    {~"it does not answer in time", <<
+        "Now: see what it does (dyno servers), and lower the load on it. Later: let callers try "
+        "again after growing pauses only; a late request is work that no caller wants any more."
+    >>};
+failed(~"nodedown") ->
+    {~"its node is not connected", <<
+        "Now: see whether that node runs, and the network between. Later: let callers try again "
+        "after growing pauses only."
+    >>};
+failed(Why) ->
+    {text("it ends meanwhile (~ts)", [Why]), <<
+        "Now: read in the log why it ends. Later: let callers try again after growing pauses only."
+    >>}.
 
 logger_callers(Looks) ->
     Waits = fun(Functions) ->

@@ -20,6 +20,7 @@ all() ->
         a_cycle_over_nodes,
         a_wait_for_another_node,
         too_few_looks,
+        two_looks,
         from_outside,
         standing_still_has_causes,
         what_is_missing_is_unknown,
@@ -203,6 +204,55 @@ cases() ->
                 }
             ]
         }},
+        {[failures], warning, ~"calls to billing fail: it is not there", #{
+            exits => fun(N) -> 1000 * N end,
+            failures => [#{server => ~"billing", why => ~"noproc", times => 90}]
+        }},
+        {[log_events], warning, ~"logs 4000 events a second, most of level error in shop:pay/2", #{
+            logged => fun(N) -> 10_000 * N end,
+            log_events => [#{level => ~"error", function => ~"shop:pay/2", times => 90}]
+        }},
+        {[collecting], warning, ~"heap of 60 MB about 25 times a second: shop:price/1 calls", #{
+            collects => fun(N) -> 63 * N end,
+            collectors => [
+                #{name => ~"price", caller => ~"shop:price/1", bytes => 60_000_000, times => 10}
+            ]
+        }},
+        {[hibernation], warning, ~"hibernate 2000 times a second, such as of shop:init/1", #{
+            values => #{~"vm.scheduler_utilisation.normal" => 0.9},
+            hibernates => fun(N) -> 5000 * N end,
+            hibernators => [#{group => ~"shop:init/1", times => 10}]
+        }},
+        {[queue], critical, ~"orders formats terms, such as a crash report, while 46.8 k", #{
+            suspects => fun
+                (4) ->
+                    Stack = [~"io_lib_pretty:print/2", ~"proc_lib:crash_report/4"],
+                    [suspect(#{queue => fun(_) -> 46_794 end, stack => Stack})];
+                (_) ->
+                    []
+            end
+        }},
+        %% Its writer stands in one write, though it answers the handler.
+        {[stuck], warning, ~"waits in io:execute_request/3", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 50 end,
+                    status => ~"waiting",
+                    reductions => 170,
+                    stack => [~"io:execute_request/3", ~"logger_std_h:write_to_dev/3"]
+                })
+            ]
+        }},
+        {[stuck], warning, ~"orders is suspended by sys:suspend/1, while 30", #{
+            suspects => [
+                suspect(#{
+                    queue => fun(_) -> 30 end,
+                    status => ~"waiting",
+                    reductions => 30,
+                    stack => [~"sys:suspend_loop/6"]
+                })
+            ]
+        }},
         {[logger], critical, ~"50 processes wait to log", #{
             places => [place(50, [~"logger_olp:call/2", ~"shop:order/1"])]
         }},
@@ -253,6 +303,9 @@ cases() ->
                 places => [place(30, [~"disk_log:monitor_request/2", ~"shop:pay/1"])]
             }
         },
+        {[printing], warning, ~"199 processes wait for output (of user, or a file)", #{
+            places => [place(199, [~"io:execute_request/3", ~"io:format/2", ~"shop:pay/1"])]
+        }},
         {[no_log], warning, ~"the node logs nothing", #{services => #{logging => false}}},
         {[atom_memory], note, ~"10 k atoms take 250 MB", #{
             values => #{~"vm.memory.atom" => 2.5e8}
@@ -730,6 +783,21 @@ too_few_looks(_Config) ->
     Outcomes = dyno_health:examined(~"shop@host", [hd(looks(#{}))]),
     ?assert(lists:all(fun({_, {unknown, _}}) -> true end, Outcomes)).
 
+%% Two looks show what lasts if they are far apart, as at a node with a million processes.
+two_looks(_Config) ->
+    Growing = looks(#{tables => fun(N) -> [table(~"sessions", 2500 * N)] end}),
+    Of = fun(Looks) ->
+        #{Name => O || {#{name := Name}, O} <- dyno_health:examined(~"shop@host", Looks)}
+    end,
+    ?assertMatch(
+        #{table_grows := [#{subject := ~"sessions"}], memory_grows := [], restarts := {unknown, _}},
+        Of([hd(Growing), lists:last(Growing)])
+    ),
+    ?assertMatch(
+        #{table_grows := {unknown, ~"it needs 3 looks at the node"}, queue := []},
+        Of(lists:sublist(Growing, 2))
+    ).
+
 %% A node that does not answer, by what its process does.
 from_outside(_Config) ->
     Thread = fun(Name, State, Call, Cpu) ->
@@ -869,6 +937,15 @@ look(N, Changes) ->
         names => Of(names, []),
         children => Of(children, []),
         restarts => Of(restarts, none),
+        exits => Of(exits, 0),
+        collects => Of(collects, 0),
+        collectors => Of(collectors, []),
+        hibernates => Of(hibernates, 0),
+        hibernators => Of(hibernators, []),
+        atom_makers => Of(atom_makers, []),
+        failures => Of(failures, []),
+        logged => Of(logged, 0),
+        log_events => Of(log_events, []),
         often => Of(often, #{}),
         long => Of(long, []),
         lateness => Merged(lateness, #{count => 0, sum_ms => 0, most_ms => 0, together_ms => 0}),

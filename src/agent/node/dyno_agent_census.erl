@@ -17,7 +17,7 @@ heap may be large: a signal asks it.
 -export([new/0, take/2, of_group/2, known_group/2, is_full/0]).
 -export([places/0, holders/0, is_own/1]).
 -export([group/1, name/1, pid/1, text/2]).
--export([pause/1, waited/1, timed/1, took/1, woken/1]).
+-export([pause/1, waited/1, answered/1, timed/1, took/1, woken/1]).
 -export_type([census/0, seen/0, group/0]).
 
 -opaque seen() :: #{
@@ -75,6 +75,9 @@ heap may be large: a signal asks it.
 %% To wake a process takes the runtime so long, and more if a scheduler sleeps (measured with +sbwt
 %% none; spinning takes longer).
 -define(WAKING_US, 4).
+%% An idle process answers within 1 to 2 us, which the asking process counts as 10 reductions.
+-define(ANSWERS_US, 100).
+-define(REDUCTIONS_PER_US, 5).
 -define(WAKING_SCHEDULER_US, 40).
 %% Smaller heaps are not of interest. A large one has a large young part, or was moved to the old
 %% part, which takes a reduction for ten words.
@@ -94,6 +97,8 @@ holders() -> [Pid || Name <- places(), Pid <- [whereis(Name)], is_pid(Pid)].
 -doc "Whether a group is of dyno's processes.".
 -spec is_own(binary() | none) -> boolean().
 is_own(<<"dyno_agent_", _/binary>>) -> true;
+%% Of the runtime; it works when a trace session ends, such as dyno's.
+is_own(<<"erts_trace_cleaner:", _/binary>>) -> true;
 is_own(_Group) -> false.
 
 -doc "Whether more processes wait for a scheduler than there are schedulers.".
@@ -297,6 +302,18 @@ waited(Fun) ->
     _ = put(paused_us, Before + erlang:monotonic_time(microsecond) - Start),
     ok = took(woken(1)),
     Value.
+
+-doc "Answers of processes. A time for which the reductions are too few was waiting: it is sleep.".
+-spec answered(fun(() -> Answers)) -> Answers.
+answered(Ask) ->
+    {_, Before} = process_info(self(), reductions),
+    Start = erlang:monotonic_time(microsecond),
+    Answers = Ask(),
+    Us = erlang:monotonic_time(microsecond) - Start,
+    {_, Now} = process_info(self(), reductions),
+    MostUs = ?ANSWERS_US + (Now - Before) div ?REDUCTIONS_PER_US,
+    _ = put(paused_us, paused_us() + max(0, Us - MostUs)),
+    Answers.
 
 -doc "The function's value, and its duration without sleep; with each waking.".
 -spec timed(fun(() -> Value)) -> {Value, WorkedUs :: non_neg_integer()}.

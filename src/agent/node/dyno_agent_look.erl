@@ -51,8 +51,8 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
     took_ms := non_neg_integer(),
     %% Whether tracing the use of tables took too long.
     late := boolean(),
-    %% Counts restarts of children, if any were replaced.
-    restarts := trace:session() | none,
+    counting := trace:session(),
+    counts := #{atom() => non_neg_integer()},
     timer := reference()
 }.
 
@@ -73,6 +73,13 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 %% Of the code server, for each interval; a node in production loads no code.
 -define(LOADING, 500).
 -define(COLLECTING, 5000).
+%% A second.
+-define(FAILURES, 10).
+-define(LOGGED, 200).
+-define(ATOMS, 2).
+-define(COLLECTS, 5).
+-define(HIBERNATES, 500).
+-define(MOST_ASKED, 300).
 -define(MOST_TRACED, 4).
 %% A second.
 -define(OFTEN, 20_000).
@@ -120,22 +127,24 @@ init(#{interval_ms := IntervalMs}) ->
         took_us => 0,
         took_ms => 0,
         late => false,
-        restarts => none,
+        counting => dyno_agent_some_calls:count(),
+        counts => #{exits => 0, logged => 0, atoms => 0},
         timer => make_ref()
     }}.
 
 -spec handle_call(restart | peek | read, gen_server:from(), state()) ->
     {reply, ok | result(), state()}.
-handle_call(restart, _From, #{probes := Probes, restarts := Counting} = State) ->
+handle_call(restart, _From, #{probes := Probes, counting := Counting} = State) ->
     _ = dyno_agent_lateness:read(Probes),
-    _ = [trace:session_destroy(Counting) || Counting =/= none],
+    true = trace:session_destroy(Counting),
     Fresh = State#{
         start := erlang:monotonic_time(millisecond),
         looks := [],
         before := none,
         seen := dyno_agent_census:new(),
         long := #{},
-        restarts := none,
+        counting := dyno_agent_some_calls:count(),
+        counts := #{},
         worked := 0
     },
     %% The caller does not wait for the first look.
@@ -281,7 +290,20 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         S#{collecting => maps:get(Pid, Collecting, 0)}
      || {Pid, S} <- suspects(Chosen, Census, Stacks, SeenNow, Used)
     ],
-    Look = Between#{
+    #{interval_ms := Ms} = Between,
+    Calls = dyno_agent_some_calls:counts(map_get(counting, State)),
+    Counts = Calls#{atoms => erlang:system_info(atom_count)},
+    Some = lists:sublist(Chosen ++ Waiting, ?MOST_ASKED),
+    IfOften = fun(Key, PerS, Ask) ->
+        case {Counts, map_get(counts, State)} of
+            {#{Key := N}, #{Key := Before}} when is_integer(N), is_integer(Before) ->
+                lists:append([Ask(Some) || 1000 * (N - Before) > PerS * Ms]);
+            _ ->
+                []
+        end
+    end,
+    Tidy = fun(Kind) -> fun(Pids) -> dyno_agent_some_calls:tidy(Kind, Pids) end end,
+    Look = (maps:merge(Between, Calls))#{
         time_ms => BeganMs - Start,
         long => long(maps:get(long, State)),
         full_links => dyno_agent_condition:full_links(maps:get(suspended_count, Census)),
@@ -299,7 +321,11 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         services => dyno_agent_services:read(),
         breakpoints => breakpoints(Before),
         reloads => reloads(Between),
-        restarts => restarts(State),
+        failures => IfOften(exits, ?FAILURES, fun dyno_agent_some_calls:failures/1),
+        log_events => IfOften(logged, ?LOGGED, fun dyno_agent_some_calls:log_events/1),
+        collectors => IfOften(collects, ?COLLECTS, Tidy(collects)),
+        hibernators => IfOften(hibernates, ?HIBERNATES, Tidy(hibernates)),
+        atom_makers => IfOften(atoms, ?ATOMS, fun dyno_agent_some_calls:atom_makers/1),
         often => Often,
         intervals => dyno_agent_some_calls:intervals(
             dyno_agent_census:of_group(~"timer:interval_loop", SeenNow)
@@ -315,18 +341,8 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         collecting := #{},
         long := #{},
         late := Used =:= late,
-        restarts := counting(Between, State)
+        counts := Counts
     }}.
-
-restarts(#{restarts := none}) -> none;
-restarts(#{restarts := Session}) -> dyno_agent_some_calls:restarts(Session).
-
-counting(#{names := Names, children := Children}, #{restarts := none}) when
-    Names =/= []; Children =/= []
-->
-    dyno_agent_some_calls:count_restarts();
-counting(_Between, #{restarts := Session}) ->
-    Session.
 
 %% Only if blocks as of timers are made often.
 often(#{interval_ms := Ms, fixed_blocks := Made}) when 1000 * Made > ?OFTEN * Ms ->

@@ -23,6 +23,7 @@ from tables, without a message to a process.
 read() ->
     #{
         handlers => handlers(),
+        bursts => bursts(),
         log_files => log_files(),
         disk_logs => disk_logs(),
         logging => is_logging(),
@@ -48,6 +49,15 @@ handlers() ->
         {ok, Atom} <- [existing(Name)],
         Mode <- [persistent_term:get({logger_olp, Atom}, unknown)],
         Mode =/= unknown
+    ].
+
+%% Handlers that write at most so many events in a time, and drop the others.
+bursts() ->
+    [
+        #{name => Id, most_per_s => 1000 * Count div Ms}
+     || Id <- logger:get_handler_ids(),
+        {ok, #{config := #{burst_limit_enable := true} = Of}} <- [logger:get_handler_config(Id)],
+        #{burst_limit_max_count := Count, burst_limit_window_time := Ms} <- [Of]
     ].
 
 %% Elsewhere, error messages are in no log.

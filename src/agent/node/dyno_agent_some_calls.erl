@@ -5,11 +5,11 @@
 -moduledoc """
 Traces a few processes for at most 0.4 s, to see the arguments of their calls: how they look at
 themselves, which tables they use, what they set, which modules the code server loads, what
-intervals run. Changes of persistent terms and timers are counted in all processes.
+intervals run, which calls fail, what they log. Some functions are counted in all processes.
 """.
 
 -export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
--export([count_restarts/0, restarts/1, often/0]).
+-export([count/0, counts/1, often/0, failures/1, log_events/1, atom_makers/1, tidy/2]).
 
 -import(dyno_agent_suspect, [within/3]).
 
@@ -37,6 +37,24 @@ intervals run. Changes of persistent terms and timers are counted in all process
 -define(TERMS, [{persistent_term, put, 2}, {persistent_term, erase, 1}]).
 %% Of a child that must be there: permanent, or transient and not ended as it should.
 -define(RESTARTS, [{supervisor, add_restart, 1}, {'Elixir.DynamicSupervisor', add_restart, 1}]).
+%% A failed call of a server makes two such calls.
+-define(EXIT, {erlang, exit, 1}).
+-define(LOG, {logger_backend, log_allowed, 3}).
+-define(ATOMS, [{erlang, list_to_atom, 1} | [{erlang, binary_to_atom, A} || A <- [1, 2]]]).
+-define(COLLECT, [{erlang, garbage_collect, 0}, {erlang, garbage_collect, 1}]).
+%% The runtime counts no calls of erlang:hibernate itself.
+-define(HIBERNATE, [{proc_lib, hibernate, 3}, {gen_server, loop_hibernate, 4}]).
+-define(COUNTED, [
+    {exits, [?EXIT]},
+    {logged, [?LOG]},
+    {collects, ?COLLECT},
+    {hibernates, ?HIBERNATE},
+    {restarts, ?RESTARTS}
+]).
+-define(COUNT_MS, 300).
+-define(MOST_TOLD, 300).
+-define(SOME_TOLD, 3).
+-define(CALLER, [{'_', [], [{message, {caller}}]}]).
 -define(WRITES, [
     {ets, F, A}
  || {F, As} <- [
@@ -281,7 +299,7 @@ for_a_while(Functions) ->
     Session = counting(Functions),
     try
         Began = erlang:monotonic_time(millisecond),
-        timer:sleep(?TRACED_MS),
+        ok = dyno_agent_census:pause(?TRACED_MS),
         Counts = counted(Session, Functions),
         {(erlang:monotonic_time(millisecond) - Began) / 1000, Counts}
     after
@@ -302,13 +320,129 @@ counted(Session, Functions) ->
      || F <- Functions
     ].
 
--doc "Counts from now on how often supervisors restart a child; it ends with the calling process.".
--spec count_restarts() -> trace:session().
-count_restarts() -> counting(?RESTARTS).
+-doc """
+Counts restarts of children, exits, log events, collections and hibernations; it ends with the
+calling process. If breakpoints take long, as with long native calls, some are not counted.
+""".
+-spec count() -> trace:session().
+count() ->
+    Session = trace:session_create(?MODULE, self(), []),
+    Set = fun(F, _) -> trace:function(Session, F, true, [call_count]) end,
+    All = lists:append([Functions || {_, Functions} <- ?COUNTED]),
+    _ = dyno_agent_process:within(?COUNT_MS, Set, 0, All),
+    Session.
 
--doc "How often they did.".
--spec restarts(trace:session()) -> number().
-restarts(Session) -> lists:sum(counted(Session, ?RESTARTS)).
+-doc "The counts since then; `null` if not known.".
+-spec counts(trace:session()) -> #{atom() => non_neg_integer() | null}.
+counts(Session) ->
+    #{
+        Key =>
+            case [N || F <- Functions, {call_count, N} <- [trace:info(Session, F, call_count)]] of
+                Counts when length(Counts) < length(Functions) -> null;
+                Counts -> sum(Counts)
+            end
+     || {Key, Functions} <- ?COUNTED
+    }.
+
+%% A function that does not exist is not called.
+sum(Counts) ->
+    case lists:member(false, Counts) of
+        true -> null;
+        false -> lists:sum([N || N <- Counts, is_integer(N)])
+    end.
+
+-doc "The servers of these processes' calls that fail, and why, the most frequent first.".
+-spec failures([pid()]) -> [#{server | why := binary(), times := pos_integer()}].
+failures(Pids) ->
+    Call = {'_', call, ['$1' | '_']},
+    Spec = [
+        {[{'$2', Call}], [{is_atom, '$2'}], [{message, {{'$1', '$2'}}}]},
+        {[{{'$2', '_'}, Call}], [{is_atom, '$2'}], [{message, {{'$1', '$2'}}}]}
+    ],
+    [
+        #{server => server(Server), why => atom_to_binary(Why), times => N}
+     || {N, {_, {Server, Why}}} <- most([{F, What} || {_, F, What} <- told([?EXIT], Spec, Pids)])
+    ].
+
+server(Pid) when is_pid(Pid) -> dyno_agent_census:name(Pid);
+server({Name, Node}) when Node =:= node() -> server(Name);
+server(Name) -> text("~0tP", [Name, 10]).
+
+-doc "The levels and functions of log events of these processes, the most frequent first.".
+-spec log_events([pid()]) -> [#{level | function := binary(), times := pos_integer()}].
+log_events(Pids) ->
+    Spec = [
+        {[#{level => '$1', meta => #{mfa => '$2'}}, '_', '_'], [], [{message, {{'$1', '$2'}}}]},
+        {[#{level => '$1'}, '_', '_'], [], [{message, {{'$1', none}}}]}
+    ],
+    [
+        #{level => atom_to_binary(Level), function => printed(Function), times => N}
+     || {N, {Level, Function}} <- most([What || {_, _, What} <- told([?LOG], Spec, Pids)])
+    ].
+
+printed({M, F, A}) -> dyno_agent_name:mfa({M, F, A});
+printed(_) -> ~"".
+
+-doc "The functions that these processes make atoms with, and their callers.".
+-spec atom_makers([pid()]) -> [#{function | caller := binary(), times := pos_integer()}].
+atom_makers(Pids) ->
+    [
+        #{function => printed(Function), caller => printed(Caller), times => N}
+     || {N, {Function, Caller}} <- most([{F, C} || {_, F, C} <- told(?ATOMS, ?CALLER, Pids)])
+    ].
+
+-doc "Which of these processes call for a collection or hibernate, the most frequent first.".
+-spec tidy(collects | hibernates, [pid()]) -> [
+    #{name | group | caller := binary(), times := pos_integer(), bytes := non_neg_integer()}
+].
+tidy(Kind, Pids) ->
+    {_, Functions} = lists:keyfind(Kind, 1, ?COUNTED),
+    [
+        #{
+            name => dyno_agent_census:name(Pid),
+            group => dyno_agent_census:group(Pid),
+            caller => printed(Caller),
+            times => N,
+            bytes => Words * erlang:system_info(wordsize)
+        }
+     || {N, {Pid, Caller}} <- most([{Pid, C} || {Pid, _, C} <- told(Functions, ?CALLER, Pids)]),
+        {_, Words} <- [process_info(Pid, total_heap_size)]
+    ].
+
+most(Items) ->
+    Counts = maps:groups_from_list(fun(Of) -> Of end, Items),
+    lists:sublist(lists:reverse(lists:sort([{length(Ns), Of} || Of := Ns <- Counts])), ?SOME_TOLD).
+
+%% A process, its call, and what the match specification says of it, without the arguments.
+told(Functions, Spec, Pids) ->
+    within(
+        fun() ->
+            Session = trace:session_create(?MODULE, self(), []),
+            _ = [trace:function(Session, F, Spec, [local]) || F <- Functions],
+            _ = [traced(Session, Pid) || Pid <- Pids],
+            EndsMs = erlang:monotonic_time(millisecond) + ?TRACED_MS,
+            Of = dyno_agent_census:waited(fun() -> told(EndsMs, ?MOST_TOLD) end),
+            true = trace:session_destroy(Session),
+            Of
+        end,
+        [],
+        2 * ?TIMEOUT_MS
+    ).
+
+traced(Session, Pid) ->
+    try
+        trace:process(Session, Pid, true, [call, arity])
+    catch
+        error:badarg -> 0
+    end.
+
+told(_EndsMs, 0) ->
+    [];
+told(EndsMs, Left) ->
+    receive
+        {trace, Pid, call, Function, What} -> [{Pid, Function, What} | told(EndsMs, Left - 1)]
+    after max(0, EndsMs - erlang:monotonic_time(millisecond)) -> []
+    end.
 
 -doc """
 The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in

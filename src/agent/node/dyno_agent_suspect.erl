@@ -80,7 +80,7 @@ only its helper's share, which is then asked one by one.
 each(_Ask, []) ->
     [];
 each(Ask, Pids) ->
-    Helped = fun() -> {ok, lists:flatmap(Ask, Pids)} end,
+    Helped = fun() -> {ok, answers(Ask, Pids)} end,
     case
         not dyno_agent_census:is_full() andalso
             within(Helped, late, ?ALL_MS + length(Pids) div ?PER_MS)
@@ -95,13 +95,15 @@ by_shares(Ask, Pids) ->
             fun({N, _}) -> N rem ?HELPERS end, fun({_, Pid}) -> Pid end, lists:enumerate(Pids)
         )
     ),
-    Of = fun(Share) -> fun() -> lists:flatmap(Ask, Share) end end,
+    Of = fun(Share) -> fun() -> answers(Ask, Share) end end,
     Answers = lists:zip(Shares, beside([Of(Share) || Share <- Shares], late, ?TIMEOUT_MS)),
     Late = lists:append([Share || {[_, _ | _] = Share, late} <- Answers]),
     lists:append(
         [Some || {_, Some} <- Answers, Some =/= late] ++
             beside([Of([Pid]) || Pid <- Late], [], ?LATE_MS)
     ).
+
+answers(Ask, Pids) -> dyno_agent_census:answered(fun() -> lists:flatmap(Ask, Pids) end).
 
 -doc "Current stacks, innermost function first.".
 -spec stacks([pid()]) -> [{pid(), stack()}].

@@ -1,0 +1,163 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Copyright 2026 The dyno authors
+
+-module(dyno_health_senders).
+-moduledoc false.
+%% Processes that wait in a send: for a port, a link to another node, or a socket.
+
+-export([checks/0, is_suspended/2, is_sending/1]).
+
+-import(dyno_health_look, [text/2, show/2, name/1]).
+
+-define(SENDING, [
+    ~"prim_inet:send/4",
+    ~"prim_inet:send_recv_reply/2",
+    ~"prim_inet:send/3",
+    ~"gen_tcp:send/2",
+    ~"gen_tcp_socket:send/2",
+    ~"socket:send/4",
+    ~"prim_socket:send/4"
+]).
+
+-spec checks() -> [dyno_health:check()].
+checks() ->
+    [
+        #{name => suspended, title => ~"suspended senders", finding => fun suspended/1},
+        #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1}
+    ].
+
+-doc "Whether a process is suspended in most looks, by a port or a link or without progress.".
+-spec is_suspended([dyno_recording:object()], [dyno_health_look:look()]) -> boolean().
+is_suspended(Asked, Looks) ->
+    Times = length([S || #{~"status" := ~"suspended"} = S <- Asked]),
+    Ports = lists:append([P || #{~"ports" := P} <- Asked]),
+    Times >= 2 andalso Times * 2 >= length(Looks) andalso
+        %% Some functions (persistent_term:put/2) suspend their caller for a moment.
+        (Ports =/= [] orelse full_links(Looks) =/= [] orelse
+            not lists:any(fun(S) -> dyno_health_look:progresses(S) =:= true end, Asked)).
+
+-doc "Whether a process stands in a send in half the samples.".
+-spec is_sending([dyno_recording:object()]) -> boolean().
+is_sending(Asked) ->
+    case dyno_health_look:stands(Asked) of
+        {[Top | _], Share, _} -> lists:member(Top, ?SENDING) andalso Share >= 0.5;
+        _ -> false
+    end.
+
+suspended(Looks) ->
+    [
+        suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]), full_links(Looks))
+     || {_, Asked} <- dyno_health_look:suspects(Looks),
+        #{~"last" := true} <- [lists:last(Asked)],
+        is_suspended(Asked, Looks)
+    ].
+
+full_links(Looks) -> lists:uniq(lists:append([Of || #{~"full_links" := Of} <- Looks])).
+
+suspended_at(Asked, Ports, Links) ->
+    Name = name(Asked),
+    #{~"queue" := Queue} = lists:last(Asked),
+    {Stack, _, _} =
+        case dyno_health_look:stands(Asked) of
+            unknown -> {[], 0.0, 0};
+            Stands -> Stands
+        end,
+    Times = length([S || #{~"status" := ~"suspended"} = S <- Asked]),
+    {What, Advice} =
+        case lists:reverse(Ports) of
+            [#{~"name" := Port, ~"peer" := Peer, ~"queue_bytes" := Bytes} | _] ->
+                Of =
+                    case Peer of
+                        ~"" -> text("the program \"~ts\"", [Port]);
+                        _ -> text("the connection to ~ts", [Peer])
+                    end,
+                {
+                    text("~ts does not read: ~ts wait to be written", [Of, show(Bytes, ~"B")]),
+                    <<
+                        "Now: see whether the other side still reads; to end it closes the port, "
+                        "and loses the waiting messages. Later: write to it from a process of its "
+                        "own, or with nosuspend, and drop above a limit."
+                    >>
+                };
+            [] when Links =/= [] ->
+                {
+                    text(
+                        "the link to ~ts is full: that node or the network takes less than is sent",
+                        [
+                            lists:join(" and ", Links)
+                        ]
+                    ),
+                    <<
+                        "Now: see whether that node is stopped or overloaded (dyno doctor on it), "
+                        "and the network between; erlang:disconnect_node/1 is the last step: its "
+                        "calls fail, and global and Mnesia see a lost node. "
+                        "Later: +zdbbl lets more wait before senders are suspended."
+                    >>
+                };
+            [] ->
+                {
+                    <<
+                        "a port or a link to another node is full, or a process called "
+                        "erlang:suspend_process/1"
+                    >>,
+                    <<
+                        "Now: dyno doctor on each connected node: one may read slowly. A debugger "
+                        "suspends processes, too. Later: a larger +zdbbl lets more wait."
+                    >>
+                }
+        end,
+    dyno_finding:new(suspended, suspended, #{
+        subject => Name,
+        severity => critical,
+        value => Times,
+        weight => 150,
+        text => text("~ts is suspended: ~ts", [Name, What]),
+        evidence => text("Suspended in ~b of ~b looks, in ~ts; ~ts messages wait for it.", [
+            Times, length(Asked), dyno_health_look:place(Stack), show(Queue, ~"count")
+        ]),
+        advice => Advice,
+        look_closer => ~"dyno record NODE"
+    }).
+
+%% A process in a send for half the looks.
+sockets(Looks) ->
+    [
+        socket_at(Asked, Stack, Share, N, Full)
+     || {_, Asked} <- dyno_health_look:suspects(Looks),
+        length(Asked) >= 2,
+        #{~"last" := true} <- [lists:last(Asked)],
+        is_sending(Asked),
+        {Stack, Share, N} <- [dyno_health_look:stands(Asked)],
+        Full <- [lists:append([Ports || #{~"ports" := Ports} <- Asked])]
+    ].
+
+socket_at(Asked, Stack, Share, N, Full) ->
+    Name = name(Asked),
+    #{~"queue" := Queue} = lists:last(Asked),
+    Peer =
+        case lists:reverse(Full) of
+            [#{~"peer" := P, ~"queue_bytes" := B} | _] when P =/= ~"" ->
+                text("~ts (~ts are not taken)", [P, show(B, ~"B")]);
+            _ ->
+                ~"a socket that is not known here"
+        end,
+    dyno_finding:new(full_socket, suspended, #{
+        subject => Name,
+        severity => critical,
+        value => Queue,
+        weight => 150,
+        text => text("~ts waits in a send to ~ts: most likely that side does not read", [
+            Name, Peer
+        ]),
+        evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
+            round(Share * N), N, dyno_health_look:place(Stack), show(Queue, ~"count")
+        ]),
+        advice =>
+            <<
+                "Now: if it does not go on, close this connection only (as root: ss -K dst ADDRESS "
+                "dport = PORT). Later: set the options "
+                "send_timeout and send_timeout_close, or give each socket a process of its own; "
+                "drop messages that a slow client does not take."
+            >>,
+        look_closer => ~"dyno record NODE"
+    }).
