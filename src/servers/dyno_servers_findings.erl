@@ -21,6 +21,8 @@
 %% A smaller bound tells enough.
 -define(LOOSE_NS, 5_000_000).
 -define(MOST, 5).
+%% Receiving a message and replying take some microseconds beside a callback.
+-define(SHORT_NS, 20_000).
 
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
 
@@ -49,7 +51,8 @@ of_node(OfNode, Servers, Rows, DurationNs) ->
      || #{crashes := N} = Sum <- dyno_servers_window:group(name, Servers), N > 0
     ],
     Crashed = [crashed(Row) || Row <- dyno_servers_row:ranked(crashes, ByName)],
-    first(Warnings ++ Notes) ++ first(Crashed) ++ others(OfNode, Servers) ++ loose(Rows) ++
+    first(Warnings ++ Notes) ++ first(Crashed) ++ others(OfNode, Servers) ++
+        loose(Rows) ++ often(Rows) ++
         [
             dyno_finding:new(level, none, #{
                 severity => note,
@@ -81,6 +84,20 @@ loose(Rows) ->
         })
      || Names =/= []
     ].
+
+%% The runtime times only the others, beside the hook.
+often(Rows) ->
+    case [Name || #{name := Name, sum := Sum} <- Rows, not dyno_servers_window:is_timed(Sum)] of
+        [] ->
+            [];
+        [Name | More] ->
+            Text = text(
+                "how long ~ts~ts ran on a processor is not known: of servers that are called this "
+                "often only the wall time is measured",
+                [Name, [[" and ", number(N), " more"] || N <- [length(More)], N > 0]]
+            ),
+            [dyno_finding:new(often, none, #{severity => note, text => Text})]
+    end.
 
 -doc "The finding that a server is saturated, or its rate at saturation, if of interest.".
 -spec of_row(dyno_servers_row:row()) -> [dyno_finding:t()].
@@ -143,7 +160,7 @@ busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
         false when is_number(Times) ->
             Scale = hd([100 || Times < 1.1] ++ [10]),
             Text = text("saturates at ~ts~ts times today's rate", [
-                [~"less than " || is_at_least(Row)],
+                [~"less than " || saturates_before(Row)],
                 float_to_binary(floor(Times * Scale) / Scale, [{decimals, 2}, compact])
             ]),
             [finding(saturates, server_full, note, Text, #{value => Busy, advice => ~""}, Row)];
@@ -155,8 +172,11 @@ busy(#{busy := undefined, busy_low := Least} = Row) when is_number(Least) ->
 busy(_Row) ->
     [].
 
-%% Not all callbacks were timed.
+%% Not all callbacks were timed; or they are short, and a server's work around them counts.
 is_at_least(Row) -> is_number(maps:get(busy_low, Row, undefined)).
+
+saturates_before(#{mean := Mean}) when is_number(Mean), Mean < ?SHORT_NS -> true;
+saturates_before(Row) -> is_at_least(Row).
 
 crashed(#{crashes := Crashes} = Row) ->
     Text = text("crashed ~ts: ~ts", [times(Crashes), maps:get(reasons, Row, ~"")]),

@@ -35,7 +35,6 @@ row(Sum, DurationNs) ->
         [
             processes,
             wall_ns,
-            words,
             crashes,
             alive,
             missed,
@@ -55,7 +54,12 @@ row(Sum, DurationNs) ->
     Lived = lived(Sum, DurationNs),
     Share = fun(Ns, OfNs) -> of_life(dyno_servers_window:share(Ns, OfNs), Lived) end,
     {Busy, OnCpu} = {Share(BusyNs, BusyOfNs), Share(CpuNs, CpuOfNs)},
-    Cpu = cpu(Sum, #{cpu => OnCpu, cpu_ns => CpuNs, blocked => blocked(Busy, OnCpu)}),
+    Cpu = cpu(Sum, #{
+        cpu => OnCpu,
+        cpu_ns => CpuNs,
+        blocked => blocked(Busy, OnCpu),
+        words => map_get(words, Sum)
+    }),
     #{missed := Missed} = Sum,
     Waits = Sum#{missed := Missed + dyno_servers_window:unseen(Sum)},
     Row = (maps:merge(maps:merge(Labels, Cpu), maps:merge(Same, Numbers)))#{
@@ -88,11 +92,13 @@ busy_low(_Busy, _Sum, _Cpu) -> undefined.
 
 %% A call in a dirty scheduler may wait for the system.
 cpu(Sum, #{cpu := Cpu, cpu_ns := Ns, blocked := Blocked} = Known) ->
-    case dyno_servers_window:is_dirty(Sum) of
-        false ->
+    case {dyno_servers_window:is_timed(Sum), dyno_servers_window:is_dirty(Sum)} of
+        {false, _} ->
+            #{Key => undefined || Key := _ <- Known};
+        {true, false} ->
             Known;
-        true ->
-            #{
+        {true, true} ->
+            Known#{
                 cpu => undefined,
                 cpu_high => Cpu,
                 cpu_ns => undefined,

@@ -136,8 +136,11 @@ of_node(#{node := Node} = Now, Nodes) ->
     maps:update_with(Node, fun(Before) -> later(Before, Now) end, Now, Nodes).
 
 later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
+    ProbeNs = probe_ns([Before, Now]),
     maps:merge_with(
         fun
+            (probe_ns, _, _) ->
+                ProbeNs;
             (Key, A, B) when Key =:= cost; Key =:= schedulers_busy ->
                 (A * BeforeNs + B * Ns) / (BeforeNs + Ns);
             (Key, A, B) when Key =:= rate; Key =:= unseen ->
@@ -158,6 +161,14 @@ later(#{duration_ns := BeforeNs} = Before, #{duration_ns := Ns} = Now) ->
         Before,
         Now
     ).
+
+%% The time that is added to a callback: few messages get more looks.
+probe_ns(Each) ->
+    Counted = [{Ns, lists:sum(maps:values(Rate))} || #{probe_ns := Ns, rate := Rate} <- Each],
+    case lists:sum([N || {_, N} <- Counted]) of
+        0 -> lists:max([Ns || {Ns, _} <- Counted]);
+        All -> lists:sum([Ns * N || {Ns, N} <- Counted]) div All
+    end.
 
 %% Points
 

@@ -15,7 +15,7 @@ Windows begin and end at whole multiples of the interval, so those of several no
 
 -export([new/1, sums/2, for_sinks/2, groups/0, group/2, group/3, add/3, all_callbacks/1]).
 -export([share/2, pid/1, known_cpu/1, is_dirty/1]).
--export([with_unseen/2, unseen/1, is_biased/2, untimed/1]).
+-export([with_unseen/2, unseen/1, is_biased/2, untimed/1, is_timed/1]).
 -export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
 -type window() :: #{
@@ -40,6 +40,8 @@ Windows begin and end at whole multiples of the interval, so those of several no
     %% `counted_ns`: the part in which their callbacks were counted.
     process_ns := non_neg_integer(),
     counted_ns := non_neg_integer(),
+    %% The part in which the runtime did not time them, as they came often.
+    untimed_ns := non_neg_integer(),
     %% At the same time; in a sum over time the maximum. `alive`: at its end.
     processes := non_neg_integer(),
     alive := non_neg_integer(),
@@ -204,14 +206,19 @@ told_wall(Callback, Sum) ->
 
 -doc """
 The callbacks, without the processor time if this is an upper bound only: calls in dirty schedulers
-may wait for the system.
+may wait for the system. If most of the calls were not timed by the runtime, nothing of it is known.
 """.
 -spec known_cpu(sum()) -> [callback()].
 known_cpu(#{callbacks := Callbacks} = Sum) ->
-    case is_dirty(Sum) of
-        true -> [Of#{cpu_ns := undefined} || Of <- Callbacks];
-        false -> Callbacks
+    case {is_timed(Sum), is_dirty(Sum)} of
+        {false, _} -> [Of#{cpu_ns := undefined, words := undefined} || Of <- Callbacks];
+        {true, true} -> [Of#{cpu_ns := undefined} || Of <- Callbacks];
+        {true, false} -> Callbacks
     end.
+
+-doc "Whether the runtime timed it, except for a tenth of the time in which it was called often.".
+-spec is_timed(sum()) -> boolean().
+is_timed(#{untimed_ns := UntimedNs, counted_ns := CountedNs}) -> 10 * UntimedNs =< CountedNs.
 
 -doc "Whether its callbacks run in dirty schedulers. Seen once, that may be chance.".
 -spec is_dirty(#{dirty := non_neg_integer(), _ => _}) -> boolean().
@@ -234,6 +241,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         duration_ns => DurationNs,
         process_ns => LifeNs,
         counted_ns => max(BusyOfNs, CpuOfNs),
+        untimed_ns => dyno_agent_server_parts:untimed_ns(Server),
         processes => 1,
         alive => length([State || State =:= alive]),
         ended => length([State || State =/= alive]),

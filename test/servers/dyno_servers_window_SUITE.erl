@@ -44,6 +44,7 @@ groups() ->
             more_alarms_than_are_told,
             short_lives_are_shares_of_the_whole,
             processes_in_no_row_may_be_of_any,
+            processor_time_of_the_seldom_ones_only,
             a_lost_node_has_rates_of_its_own_time,
             warnings_come_before_notes,
             a_recording_is_valid_and_shown,
@@ -312,6 +313,10 @@ says_when_it_saturates(_Config) ->
     ?assertEqual(~"a: saturates at 1.6 times today's rate", At(620_000_000, Same)),
     ?assertEqual(~"a: saturated: busy all of the time, at 10 /s", At(999_999_990, Same)),
     ?assertEqual(none, At(1_000_000, Same)),
+    %% A server's work around short callbacks is not measured.
+    Short = server(~"a", x, [callback(~"handle_call", lists:duplicate(50_000, 4_000))]),
+    [OfShort] = rows(process, [Short]),
+    ?assertEqual(~"a: saturates at less than 5.0 times today's rate", said(OfShort)),
     %% Times are those of buckets: their sum may be more than there was.
     [#{busy := 1.0}] = rows(process, [server(~"a", x, [callback(~"handle_call", [1_016_000_000])])]).
 
@@ -464,6 +469,46 @@ short_lives_are_shares_of_the_whole(_Config) ->
         dyno_servers_window:for_sinks(
             dyno_servers_window:new([window(Kids)]), dyno_servers_names:new()
         ).
+
+%% The runtime timed the first of four windows, in which few messages came.
+processor_time_of_the_seldom_ones_only(_Config) ->
+    Of = fun(Count, CpuOfNs) ->
+        Callback = callback(~"handle_call", lists:duplicate(Count, 1000)),
+        Server = server(~"a", x, [Callback]),
+        case CpuOfNs of
+            0 ->
+                Server#{
+                    callbacks := [Callback#{cpu_ns := undefined, words := undefined}],
+                    cpu_ns := undefined,
+                    words := undefined,
+                    cpu_of_ns := 0
+                };
+            _ ->
+                Server
+        end
+    end,
+    Row = fun([First | _] = Servers) ->
+        Windows = [
+            dyno_servers_window:new([
+                (window(N * ?SECOND, [S#{pid := map_get(pid, First)}]))#{
+                    probe_ns := map_get(map_get(cpu_of_ns, S) > 0, #{true => 2000, false => 500}),
+                    rate := #{call => map_get(served, S)}
+                }
+            ])
+         || {N, S} <- lists:enumerate(Servers)
+        ],
+        Total = lists:foldl(fun dyno_servers_total:add/2, dyno_servers_total:new(), Windows),
+        [Sum] = dyno_servers_total:servers(Total),
+        [#{probe_ns := ProbeNs}] = dyno_servers_total:nodes(Total),
+        [#{cpu_mean := PerCall, words_mean := Words}] =
+            dyno_servers_row:callbacks(Sum, length(Servers) * ?SECOND),
+        #{cpu := Cpu, words := All} = dyno_servers_row:row(Sum, length(Servers) * ?SECOND),
+        {[is_number(Is) || Is <- [Cpu, All, PerCall, Words]], ProbeNs}
+    end,
+    Often = Of(3000, 0),
+    {[true, true, true, true], _} = Row([Of(10, ?SECOND), Of(20, ?SECOND)]),
+    {[false, false, false, false], ProbeNs} = Row([Of(10, ?SECOND), Often, Often, Often]),
+    ?assert(ProbeNs > 490 andalso ProbeNs < 510, ProbeNs).
 
 %% All that were met were timed, and as many were not met.
 processes_in_no_row_may_be_of_any(_Config) ->

@@ -8,7 +8,7 @@
 %% side only.
 
 -export([tables/0, metrics/0, histograms/0, warnings/2]).
--export([waited/2, waited_columns/4, is_biased/2]).
+-export([waited/2, waited_columns/4, is_biased/2, untimed_ns/1]).
 -export_type([waited/0]).
 
 -type window() :: dyno_agent_servers:window().
@@ -28,6 +28,9 @@
 -define(WHOLE, 0.99).
 %% The least share of callbacks that stands for all.
 -define(NEARLY_ALL, 0.9).
+%% The runtime does not time a server that has a hook and more callbacks a second (half of the
+%% agent's limit, which follows the window before).
+-define(OFTEN, 1000).
 %% Below this, waking a process may be more than a tenth.
 -define(LEAST_NS, 500_000).
 %% A delay is unknown if its upper bound is more than twice the lower one and a look's distance.
@@ -51,7 +54,7 @@ tables() ->
                 {~"busy", ~"Busy", {number, ~"ratio"}, [lower, Busy], busy},
                 at_least(~"busy", {number, ~"ratio"}, busy, untimed),
                 {~"cpu", ~"On the processor", ns, lower, cpu_ns},
-                at_least(~"cpu", ns, cpu_ns, in_part),
+                at_least(~"cpu", ns, cpu_ns, cpu_in_part),
                 {~"cpu_high", ~"At most", ns, [optional, {high, ~"cpu"}], cpu_high}
             ] ++ waited_columns(~"delay_p50", ~"Waited p50", delay_p50, []) ++
                 waited_columns(~"delay_p90", ~"Waited p90", delay_p90, []) ++
@@ -101,6 +104,9 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             processes => at_once(Of),
             unseen => IsUnseen,
             in_part => IsUnseen orelse lists:any(fun is_in_part/1, Of),
+            cpu_in_part =>
+                IsUnseen orelse lists:any(fun is_in_part/1, Of) orelse
+                    lists:sum([untimed_ns(One) || One <- Of]) > 0,
             untimed => IsUnseen orelse lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
             served => sum(served, Of),
             busy => share(lists:flatmap(fun in_callbacks/1, Of), DurationNs),
@@ -200,6 +206,15 @@ is_biased(All, Timed) -> Timed < ?NEARLY_ALL * All.
 
 %% A server that was busy when dyno came had no hook yet; its calls were counted by turns.
 is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
+
+-doc "The time in which the runtime did not time a server, as it is called often.".
+-spec untimed_ns(#{served := non_neg_integer(), atom() => _}) -> non_neg_integer().
+untimed_ns(#{served := Served, life_ns := LifeNs} = Server) ->
+    #{busy_of_ns := HookNs, cpu_of_ns := TimedNs} = Server,
+    case Served * 1.0e9 > ?OFTEN * LifeNs of
+        true -> max(0, HookNs - TimedNs);
+        false -> 0
+    end.
 
 counted_ns(#{busy_of_ns := BusyOfNs, cpu_of_ns := CpuOfNs, life_ns := LifeNs}) ->
     min(LifeNs, max(BusyOfNs, CpuOfNs)).
