@@ -19,10 +19,11 @@ dirty schedulers.
 -export([regex/2, select/1, search/1, pack/1, keysort/1]).
 -export([first/1, second/1, third/1, client/1]).
 -export([derive/1, read/1, compress/1]).
+-export([grow/2]).
 
 -export_type([kind/0]).
 
--type kind() :: five | short | bif | ping | dirty | mixed | matches | sorts.
+-type kind() :: five | short | bif | ping | dirty | mixed | matches | sorts | grows.
 
 -define(PHASES, [
     loop,
@@ -146,6 +147,9 @@ run(matches) ->
     matches(Table);
 run(sorts) ->
     sorts([{I, #{a => I, b => ~"hello"}} || I <- lists:seq(1, 3000)]);
+run(grows) ->
+    ok = ?MODULE:grow(20_000, #{}),
+    run(grows);
 run(ping) ->
     Server = spawn_link(fun server/0),
     lists:foreach(fun(_) -> spawn_link(fun() -> calls(Server) end) end, [1, 2, 3, 4]),
@@ -288,6 +292,13 @@ sorts(Term) ->
     phase(pack, fun() -> ?MODULE:pack(lists:sublist(Term, 400)) end),
     phase(keysort, fun() -> ?MODULE:keysort(Term) end),
     sorts(Term).
+
+%% Its garbage is too much for a collection in a normal scheduler. A call at the end of a function
+%% leaves no trace of that function in the stack.
+
+-doc false.
+grow(0, _Map) -> ok;
+grow(N, Map) -> grow(N - 1, Map#{N rem 500 => N}).
 
 %% A server and its clients
 

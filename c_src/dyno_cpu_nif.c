@@ -59,6 +59,7 @@ typedef uintptr_t word;
 #define MOST_WORDS 4096
 #define CHUNK 128
 #define OUTER_WORDS 256
+#define PAGE 4096
 // How far C's stack is searched: for the process's address, and how many of its words are followed;
 // for the call from Erlang code, and how far behind that call.
 #define C_STACK_BYTES 16384
@@ -95,6 +96,7 @@ struct sample {
 
 struct thread {
     pid_t tid;
+    int is_dirty;
     timer_t timer;
     int has_timer;
     // Written by the handler in this thread only, read by drain.
@@ -122,6 +124,8 @@ struct session {
     long heap;
     long stop;
     long hend;
+    // Where a process goes on with its next turn; -1 if that is unknown.
+    long next;
     struct timespec deadline;
     // Replaced a second or more after the other: no handler is still at the one that is written.
     struct ranges tables[2];
@@ -189,13 +193,18 @@ static int is_return(const struct ranges *code, word value) {
 
 // The handler
 
+// `to` is 0 while a collector has moved the stack and has not told the end of the new heap. Beyond
+// the outermost function may be anything: dyno_agent_cpu_frames leaves it out.
 static void copy_stack(struct thread *thread, struct sample *sample, const struct ranges *code,
                        word from, word to) {
     word *chunk = thread->chunk;
     word at = from;
+    word end = to != 0 ? to : from + MOST_WORDS * sizeof(word);
     unsigned count = 0;
-    while (at < to && count < INNER && at - from < MOST_WORDS * sizeof(word)) {
-        size_t words = (to - at) / sizeof(word);
+    sample->has_gap = to == 0;
+    while (at < end && count < INNER && at - from < MOST_WORDS * sizeof(word)) {
+        // The next page may be no memory.
+        size_t words = ((to != 0 ? to : (at | (PAGE - 1)) + 1) - at) / sizeof(word);
         words = words < CHUNK ? words : CHUNK;
         if (words == 0 || !peek(at, chunk, words * sizeof(word))) {
             sample->inner = (uint8_t)count;
@@ -377,6 +386,14 @@ static word stack_beside_c(const struct session *session, struct thread *thread,
     if (sample->kind == IN_C) {
         word call = called_at(session, thread, code, sp, &back);
         if (call == 0) {
+            // A dirty scheduler collects for a process between two turns. Names are looked up
+            // before this address, as that of a return is behind its call.
+            word next;
+            if (thread->is_dirty && session->next >= 0 &&
+                peek(process->address + (word)session->next, &next, sizeof next) &&
+                range_of(code, next) != NULL) {
+                sample->back = next + 1;
+            }
             return process->of[STOP];
         }
         sample->back = back;
@@ -412,8 +429,8 @@ static void fill(struct session *session, struct thread *thread, struct sample *
     int is_on_heap = sample->kind == IN_JIT && sp >= heap && sp < hend;
     word from = is_on_heap ? sp
                            : stack_beside_c(session, thread, &process, code, sample, sp, rbp);
-    if ((from & 7) == 0 && from >= heap && from < hend) {
-        copy_stack(thread, sample, code, from, hend);
+    if ((from & 7) == 0 && from != 0) {
+        copy_stack(thread, sample, code, from, from >= heap && from < hend ? hend : 0);
     }
 }
 
@@ -730,13 +747,13 @@ static int get_layout(ErlNifEnv *env, ERL_NIF_TERM term, struct session *session
     const ERL_NIF_TERM *of;
     int arity;
     int key;
-    if (!enif_get_tuple(env, term, &arity, &of) || arity != 5 || !enif_get_int(env, of[0], &key)) {
+    if (!enif_get_tuple(env, term, &arity, &of) || arity != 6 || !enif_get_int(env, of[0], &key)) {
         return 0;
     }
     session->key = (pthread_key_t)key;
     return enif_get_long(env, of[1], &session->current) &&
            enif_get_long(env, of[2], &session->heap) && enif_get_long(env, of[3], &session->stop) &&
-           enif_get_long(env, of[4], &session->hend);
+           enif_get_long(env, of[4], &session->hend) && enif_get_long(env, of[5], &session->next);
 }
 
 static int get_threads(ErlNifEnv *env, ERL_NIF_TERM list, struct session *session) {
@@ -755,7 +772,8 @@ static int get_threads(ErlNifEnv *env, ERL_NIF_TERM list, struct session *sessio
         if (!enif_get_int(env, head, &tid)) {
             return 0;
         }
-        session->threads[i].tid = (pid_t)tid;
+        session->threads[i].tid = (pid_t)abs(tid);
+        session->threads[i].is_dirty = tid < 0;
     }
     return 1;
 }

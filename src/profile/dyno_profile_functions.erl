@@ -30,7 +30,7 @@ table(#{values := [#{name := Value} | _]} = Profile) ->
             total => Share,
             more =>
                 case is_unknown(Name) of
-                    true -> #{own => 0, total => 0};
+                    true -> none;
                     false -> #{own => Unknown, total => Unknown - maps:get(Name, Below, 0)}
                 end
         }
@@ -76,7 +76,7 @@ warnings(Tables) ->
         not lists:any(fun(Row) -> is_told(Row) orelse is_much_unknown(Row) end, Values)
     ].
 
-is_unknown(Name) -> dyno_agent_stack_parts:is_unknown(Name).
+is_unknown(Name) -> dyno_recording_part:is_unknown(Name).
 
 is_much_unknown(#{~"function" := Name, ~"own" := Own}) -> is_unknown(Name) andalso Own > ?MUCH.
 
@@ -132,7 +132,7 @@ spec() ->
         ]
     }.
 
-%% Time whose function is not known may be of any.
+%% Time whose function is not known may be of any; its own row has an upper bound only.
 bound(Role, Key, Title) ->
     Of = atom_to_binary(Key),
     {
@@ -141,11 +141,16 @@ bound(Role, Key, Title) ->
         ratio,
         [optional, {Role, Of}],
         fun
-            (#{Key := Share, observations := Count, more := #{Key := More}}) when
+            (#{Key := Share, observations := Count, more := More}) when
                 is_number(Share), is_integer(Count), Count > 0
             ->
                 {Low, High} = dyno_stats_interval:share(min(1.0, float(Share)), Count),
-                map_get(Role, #{low => Low, high => min(1.0, High + More)});
+                case {Role, More} of
+                    {high, #{Key := Beyond}} -> min(1.0, High + Beyond);
+                    {high, none} -> High;
+                    {low, none} -> 0.0;
+                    {low, _} -> Low
+                end;
             (_) ->
                 undefined
         end

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Builds parts of a run: metrics, series, profiles, text. dyno_recording_table builds tables.
 
--export([metric/6, series/7, histogram/6, profile/2, innermost/1, observed/3]).
+-export([metric/6, series/7, histogram/6, profile/2, innermost/1, is_unknown/1, observed/3]).
 -export([until/3, text/2, note/1, word/1]).
 -export_type([warning/0]).
 
@@ -75,6 +75,11 @@ innermost(Stack) ->
 
 is_native(<<$[, _/binary>>) -> true;
 is_native(_Frame) -> false.
+
+-doc "Whether a frame stands for time whose function is not known: functions have no brackets.".
+-spec is_unknown(Frame :: binary()) -> boolean().
+is_unknown(<<$(, _/binary>>) -> true;
+is_unknown(_Frame) -> false.
 
 -spec observed(Samples, Seen, Scheduler) -> unicode:charlist() when
     Samples :: non_neg_integer() | undefined | null,

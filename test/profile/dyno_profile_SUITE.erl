@@ -62,7 +62,10 @@ functions_of_stacks(_Config) ->
         [{[~"a", Ended], [80], #{}}, {[~"b"], [10], #{}}, {[~"a"], [10], #{}}]
     ),
     Of = dyno_profile_functions:table(Unknown#{observations => 1000}),
-    #{columns := Columns, rows := [[Ended | _] | Others]} = Of,
+    %% Itself it has an upper bound only: no rank and no bar.
+    #{columns := Columns, rows := [[Ended, Share, Low, High | _] | Others]} = Of,
+    ?assertMatch({0.8, +0.0, _}, {Share, Low, High}),
+    ?assert(High > 0.8 andalso High < 0.85, High),
     Highs = [
         maps:from_list(lists:zip([Name || #{name := Name} <- Columns], Row))
      || Row <- lists:sort(Others)

@@ -47,6 +47,8 @@ call of foreign code that does not restart after a signal may return EINTR.
     %% The number of samples, and the weights outside of stacks: dyno's processes, processes that
     %% are not selected, schedulers without a process, stacks beyond the limit, and lost samples.
     samples := non_neg_integer(),
+    %% The sum of their squared weights.
+    squares := non_neg_integer(),
     own := non_neg_integer(),
     elsewhere := non_neg_integer(),
     scheduler := non_neg_integer(),
@@ -72,6 +74,7 @@ call of foreign code that does not restart after a signal may return EINTR.
     cost := non_neg_integer(),
     tree := dyno_agent_stack_tree:t(),
     counts := #{atom() => non_neg_integer()},
+    squares := non_neg_integer(),
     since := {ProcessNs :: non_neg_integer(), Lost :: non_neg_integer()}
 }.
 
@@ -170,7 +173,14 @@ session(Layout, Code) ->
     Schedulers = erlang:system_info(schedulers_online),
     IntervalNs = max(?INTERVAL_NS, Schedulers * 1_000_000_000 div ?MOST_A_SECOND),
     maybe
-        [_ | _] = Threads ?= maps:values(dyno_agent_threads:numbers()),
+        [_ | _] = Threads ?=
+            [
+                case Number > erlang:system_info(schedulers) of
+                    true -> -Tid;
+                    false -> Tid
+                end
+             || Number := Tid <- dyno_agent_threads:numbers()
+            ],
         {ok, Session, Timers} ?=
             dyno_agent_cpu_nif:start(Layout, Code, Threads, IntervalNs, ?DEADLINE_MS),
         case Timers =:= length(Threads) of
@@ -197,6 +207,7 @@ restarted(#{session := Session} = State) ->
     State#{
         tree => dyno_agent_stack_tree:new(?NODES),
         cost => 0,
+        squares => 0,
         counts => #{samples => 0, own => 0, elsewhere => 0, scheduler => 0},
         since => spent(Session)
     }.
@@ -218,6 +229,7 @@ handle_call(read, _From, State) ->
                 {Group, Stack, Weight}
              || {[Group | Stack], Weight} <- dyno_agent_stack_tree:paths(Tree)
             ],
+            squares => map_get(squares, Taken),
             other => dyno_agent_stack_tree:other(Tree),
             lost => NowLost - Lost,
             interval_ns => map_get(interval_ns, Taken),
@@ -284,6 +296,7 @@ counted(Group, _Stack, Weight, #{counts := Counts} = State) when
     State#{counts := Counts#{Group := Before + Weight}};
 counted(Group, Stack, Weight, #{counts := #{samples := N} = Counts, tree := Tree} = State) ->
     State#{
+        squares := map_get(squares, State) + Weight * Weight,
         counts := Counts#{samples := N + 1},
         tree := dyno_agent_stack_tree:add([Group | Stack], Weight, Tree)
     }.

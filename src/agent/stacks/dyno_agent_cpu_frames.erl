@@ -128,11 +128,13 @@ path({_, none, _, _, _, _, _, _}, _Name, _Leaf) ->
     [scheduler];
 path({_, _, Where, Pc, _, Inner, Outer, HasGap}, Name, Leaf) ->
     Named = fun(Addresses) ->
-        lists:foldl(
-            fun(Address, Acc) -> named(Name(Address - 1)) ++ Acc end,
-            [],
-            Addresses
-        )
+        Names = [Name(Address - 1) || Address <- Addresses],
+        {Within, End} = lists:splitwith(fun(Of) -> not is_runtime(Of) end, Names),
+        case HasGap andalso Outer =:= [] of
+            %% A collector moved this stack: beyond the runtime's function may be anything.
+            true -> [deep || End =:= []] ++ outermost_first(Within);
+            false -> outermost_first(Names)
+        end
     end,
     Inmost =
         case {Where, Inner} of
@@ -147,7 +149,7 @@ path({_, _, Where, Pc, _, Inner, Outer, HasGap}, Name, Leaf) ->
                     Caller -> Caller ++ Leaf(none, Pc)
                 end
         end,
-    case once(joined(Named(Outer), Named(Inner), HasGap) ++ Inmost) of
+    case once(joined([Of || Outer =/= [], Of <- Named(Outer)], Named(Inner), HasGap) ++ Inmost) of
         [] -> [nameless];
         Path -> Path
     end.
@@ -155,9 +157,13 @@ path({_, _, Where, Pc, _, Inner, Outer, HasGap}, Name, Leaf) ->
 callee([Return | _]) -> Return;
 callee([]) -> none.
 
+outermost_first(Names) -> lists:append(lists:reverse([named(Of) || Of <- Names])).
+
+is_runtime({M, _, _}) -> M =:= ?RUNTIME;
+is_runtime(unknown) -> false.
+
 named(unknown) -> [];
-named({?RUNTIME, _, _}) -> [];
-named(MFA) -> [MFA].
+named(MFA) -> [MFA || not is_runtime(MFA)].
 
 %% If both ends meet in the same function, the gap most likely is of that function, too.
 joined([], Inner, _HasGap) ->

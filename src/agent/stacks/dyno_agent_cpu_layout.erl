@@ -12,6 +12,8 @@
 %% * `Stop`: the word of the process that points to the innermost return address into Erlang code.
 %% * `Heap` and `Hend`: two words, the heap's size apart, with `Stop` between, the stack's size
 %%   before `Hend`.
+%% * `Next`: the first word that is an address in Erlang code, but not that of a function's name; -1
+%%   if there is none. Others are of the next process in memory.
 
 -export([supported/0, supported/3, find/2]).
 -export_type([reason/0, seen/0]).
@@ -31,6 +33,8 @@
 %% The call of the snapshot, and the space that a debug emulator keeps free at the end.
 -define(LESS, 8).
 -define(MORE, 256).
+-define(TAG, 16#3f).
+-define(ATOM, 16#0b).
 %% Space of processor registers and handler on the alternate stack.
 -define(STACK_BYTES, 8192).
 
@@ -73,13 +77,19 @@ find(All, Code) ->
         true ?= lists:all(fun has_stack/1, Snapshots) orelse {error, no_alternate_stack},
         {ok, {Key, Current}} ?= only(running_process, [places(Seen) || Seen <- All]),
         {ok, {Heap, Stop, Hend}} ?= only(stack, [stacks(Seen, Code) || {Seen, _} <- All]),
-        {ok, {Key, Current, Heap, Stop, Hend}}
+        {ok, {Key, Current, Heap, Stop, Hend, next([nexts(Seen, Code) || {Seen, _} <- All])}}
     end.
 
 has_stack({_, _, _, _, Bytes, _}) -> Bytes >= ?STACK_BYTES.
 
-only(What, [First | Others]) ->
-    case lists:foldl(fun ordsets:intersection/2, First, Others) of
+next(Places) ->
+    case ordsets:intersection(Places) of
+        [Next | _] -> Next;
+        [] -> -1
+    end.
+
+only(What, Places) ->
+    case ordsets:intersection(Places) of
         [Found] -> {ok, Found};
         [] -> {error, {not_found, What}};
         [_ | _] -> {error, {several, What}}
@@ -117,6 +127,15 @@ stacks({{_, _, Words, Targets, _, _}, HeapWords, StackWords}, Code) ->
         End - Begin =:= HeapWords * ?WORD
     ]).
 
-is_return(Target, Code) ->
-    Target band 3 =:= 0 andalso
-        lists:any(fun({Low, High}) -> Target >= Low andalso Target < High end, Code).
+nexts({{_, _, Words, Targets, _, _}, _, _}, Code) ->
+    [
+        Place
+     || {{Place, Word}, {_, Target}} <- lists:zip(words(Words), words(Targets)),
+        is_in(Word, Code),
+        Target band ?TAG =/= ?ATOM
+    ].
+
+is_return(Target, Code) -> Target band 3 =:= 0 andalso is_in(Target, Code).
+
+is_in(Address, Code) ->
+    lists:any(fun({Low, High}) -> Address >= Low andalso Address < High end, Code).

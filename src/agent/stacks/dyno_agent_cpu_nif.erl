@@ -35,15 +35,15 @@
 -type range() :: {Low :: address(), High :: address()}.
 
 -doc """
-The key of the thread's data, and offsets in it and in a process, in bytes. -1: no second place of a
-normal scheduler's process.
+The key of the thread's data, and offsets in it and in a process, in bytes; `Next` is -1 if unknown.
 """.
 -type layout() :: {
     Key :: non_neg_integer(),
     Current :: non_neg_integer(),
     Heap :: non_neg_integer(),
     Stop :: non_neg_integer(),
-    Hend :: non_neg_integer()
+    Hend :: non_neg_integer(),
+    Next :: integer()
 }.
 
 -doc "Data to find the layout; words in the machine's order.".
@@ -62,7 +62,7 @@ normal scheduler's process.
 -type sample() :: {
     Thread :: non_neg_integer(),
     pid() | none,
-    %% Erlang code, or C code, with the address in Erlang code that called it if that is known.
+    %% Erlang code, or C code, with the address in Erlang code behind which it runs, if known.
     jit | native | (Back :: address()),
     Pc :: address(),
     %% In intervals.

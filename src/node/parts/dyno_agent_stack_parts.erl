@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Sampled stacks in a recording. Pure, for the caller's side only.
 
--export([config/1, result/1, profiles/0, tables/0, metrics/0, warnings/2, is_unknown/1]).
+-export([config/1, result/1, profiles/0, tables/0, metrics/0, warnings/2]).
 
 -type result() :: dyno_agent_stack_result:result().
 
@@ -189,10 +189,6 @@ frame(nameless) -> ~"(code without a name)";
 frame(burst) -> burst();
 frame(unseen) -> unseen();
 frame(late) -> late().
-
--doc "Whether a frame stands for time whose function is not known.".
--spec is_unknown(Frame :: binary()) -> boolean().
-is_unknown(Frame) -> lists:member(Frame, [burst(), unseen(), late(), no_turn(), unmet()]).
 
 unseen() -> ~"(ended before it could be asked)".
 

@@ -48,8 +48,8 @@ A function's processor time is its share of the samples, times `cpu_ns`.
 }.
 
 -doc """
-The number of samples of processes, and the share of processor time that schedulers used without a
-process: looking for work, freeing memory, polling.
+The number of samples of processes, as if all had one weight; and the share of processor time that
+schedulers used without a process: looking for work, freeing memory, polling.
 """.
 -type sampled() :: #{samples := non_neg_integer(), scheduler := float()}.
 
@@ -107,12 +107,15 @@ result(#{samples := Sampled, times := Times} = Read) ->
     }).
 
 %% With samples of the processor, these stacks instead.
-with_cpu(#{stacks := Stacks, samples := Count, other := Other} = Counted, Result) ->
+with_cpu(#{stacks := Stacks, squares := Squares, other := Other} = Counted, Result) ->
     #{own := Own, elsewhere := Elsewhere, scheduler := Scheduler} = Counted,
     #{interval_ns := IntervalNs, process_ns := ProcessNs, cost_ns := CostNs} = Counted,
     #{cost_ns := InstantsNs} = Result,
     Kept = lists:sum([Weight || {_, _, Weight} <- Stacks]) + Other + Elsewhere,
     SampledNs = (Kept + Own + Scheduler) * IntervalNs,
+    %% A sample stands for several intervals if the thread had lost the processor at their ends: so
+    %% few of one weight are as certain.
+    Count = round(Kept * Kept / max(1, Squares)),
     Result#{
         cpu_ns := max(0, ProcessNs - (Own + Scheduler) * IntervalNs),
         clocks := known,

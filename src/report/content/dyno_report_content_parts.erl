@@ -196,18 +196,22 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
     {Own, All, Whole} = sums(1, Samples),
     Count = get(~"observations", Profile),
     Unit = get(~"unit", First, ~"1"),
-    Functions = lists:reverse(lists:keysort(2, maps:to_list(Own))),
+    {Unknown, Known} = lists:partition(
+        fun({Function, _}) -> dyno_recording_part:is_unknown(Function) end,
+        lists:reverse(lists:keysort(2, maps:to_list(Own)))
+    ),
+    Functions = Known ++ Unknown,
     Columns =
         [
             {~"function", name, fun({Function, _}) -> Function end},
-            {name(~"name", First), number, fun({_, Value}) ->
-                Of = fun(Share) -> measured(round(Share * Whole), Unit) end,
-                told(measured(Value, Unit), Of, bounds(Value, Whole, Count))
+            {name(~"name", First), number, fun({_, Value} = Of) ->
+                Show = fun(Share) -> measured(round(Share * Whole), Unit) end,
+                told(measured(Value, Unit), Show, bounds(Of, Whole, Count))
             end},
-            {~"share", number, fun({_, Value}) -> share(Value, Whole, Count) end},
-            {~"", optional, fun({_, Value}) -> off_by(Value, Whole, Count) end},
+            {~"share", number, fun(Of) -> share(Of, Whole, Count) end},
+            {~"", optional, fun(Of) -> off_by(Of, Whole, Count) end},
             {~"with callees", number, fun({Function, _}) ->
-                share(map_get(Function, All), Whole, Count)
+                share({Function, map_get(Function, All)}, Whole, Count)
             end}
         ] ++
             [
@@ -216,7 +220,7 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
                 end}
              || {Index, Value} <- lists:enumerate(2, Others), {Of, _, _} <- [sums(Index, Samples)]
             ] ++
-            [{~"", note, fun({_, Value}) -> bar(Value, Whole, Count) end}],
+            [{~"", note, fun(Of) -> bar(Of, Whole, Count) end}],
     dyno_report_section:table(
         with_count(Title, Profile), Columns, lists:sublist(Functions, Top), length(Functions)
     ).
@@ -243,32 +247,35 @@ with_count(Title, Profile) ->
     iolist_to_binary([Title, Observed]).
 
 %% The interval of a share of samples, and whether it is narrow.
-bounds(Value, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->
+bounds({Function, Value}, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->
     Share = min(1.0, Value / Whole),
     {Low, High} = dyno_stats_interval:share(Share, Count),
-    {High - Low =< ?WIDE * Share, Low, High};
-bounds(_Value, _Whole, _Count) ->
+    case dyno_recording_part:is_unknown(Function) of
+        true -> {false, 0.0, High};
+        false -> {High - Low =< ?WIDE * Share, Low, High}
+    end;
+bounds(_Of, _Whole, _Count) ->
     none.
 
 told(_Known, Show, {false, Low, High}) -> dyno_report_document:imprecise(Low, High, Show);
 told(Known, _Show, _Bounds) -> Known.
 
-share(_Value, Whole, _Count) when Whole =< 0 ->
+share(_Of, Whole, _Count) when Whole =< 0 ->
     ~"-";
-share(Value, Whole, Count) ->
+share({_, Value} = Of, Whole, Count) ->
     Show = fun(Share) -> measured(Share, ~"ratio") end,
-    told(Show(Value / Whole), Show, bounds(Value, Whole, Count)).
+    told(Show(Value / Whole), Show, bounds(Of, Whole, Count)).
 
-off_by(Value, Whole, Count) ->
-    case bounds(Value, Whole, Count) of
+off_by(Of, Whole, Count) ->
+    case bounds(Of, Whole, Count) of
         {true, Low, High} ->
             <<"+/- ", (float_to_binary(ceil(500 * (High - Low)) / 10, [{decimals, 1}]))/binary>>;
         _ ->
             ~""
     end.
 
-bar(Value, Whole, Count) ->
-    case bounds(Value, Whole, Count) of
+bar({_, Value} = Of, Whole, Count) ->
+    case bounds(Of, Whole, Count) of
         {false, _, _} -> ~"";
         _ -> {bar, Value / max(Whole, 1)}
     end.

@@ -34,6 +34,7 @@ groups() ->
         {in_a_node, [], [
             shares_are_those_of_the_clock,
             comparisons_count_for_the_function_that_compares,
+            large_collections_count_for_the_function_that_goes_on,
             short_processes_and_bifs_are_named,
             match_specifications_count_for_their_process,
             a_second_sampler_is_refused,
@@ -68,7 +69,14 @@ a_place_that_is_the_only_one_is_found(_Config) ->
     ?assertEqual({error, {not_found, stack}}, dyno_agent_cpu_layout:find([Seen], [{500, 600}])),
     Right = seen([1, 8000, 8240, 8320], [0, 0, 504, 0], [{3, [0, 1000]}, {5, [7, 7]}]),
     ?assertEqual(
-        {ok, {3, 8, 8, 16, 24}}, dyno_agent_cpu_layout:find([Right, Right], [{500, 600}])
+        {ok, {3, 8, 8, 16, 24, -1}}, dyno_agent_cpu_layout:find([Right, Right], [{500, 600}])
+    ),
+    %% Where it goes on is code, and not a function's name (an atom); another process is further on.
+    Next = seen(
+        [1, 8000, 8240, 8320, 512, 520, 528], [0, 0, 504, 0, 16#a344b, 16#4955, 9], [{3, [0, 1000]}]
+    ),
+    ?assertEqual(
+        {ok, {3, 8, 8, 16, 24, 40}}, dyno_agent_cpu_layout:find([Next, Next], [{500, 600}])
     ).
 
 several_places_are_refused(_Config) ->
@@ -79,7 +87,7 @@ several_places_are_refused(_Config) ->
     ?assertEqual({error, {several, running_process}}, Find([Twice])),
     %% One of them is wrong in another state.
     Once = seen(Words, Targets, [{3, [0, 1000]}, {5, [7]}]),
-    ?assertMatch({ok, {3, 8, _, _, _}}, Find([Twice, Once])),
+    ?assertMatch({ok, {3, 8, _, _, _, _}}, Find([Twice, Once])),
     None = seen(Words, Targets, [{5, [7]}]),
     ?assertEqual({error, {not_found, running_process}}, Find([Once, None])),
     {{{P, 1, W, T, Bytes, Keys}, Heap, Stack}, Dirty} = Once,
@@ -155,6 +163,17 @@ stacks_keep_both_ends(_Config) ->
     ?assertEqual(
         [scheduler],
         dyno_agent_cpu_frames:path({0, none, native, 99, 1, [], [], false}, Name, Leaf)
+    ),
+    %% Beyond the end of a stack that was moved there may be anything.
+    Moved = fun
+        (49) -> {erts_beamasm, normal_exit, 0};
+        (Address) -> Name(Address)
+    end,
+    ?assertEqual(
+        [F(1), F(2), Library],
+        dyno_agent_cpu_frames:path(
+            {0, self(), 21, 99, 1, [10, 50, 30], [], true}, Moved, fun(_, _) -> [Library] end
+        )
     ).
 
 %% In a node
@@ -180,6 +199,24 @@ shares_of(Kind) ->
             ?assert(Worst < 8, {Worst, Shares})
         end),
         true = exit(Pid, kill)
+    end).
+
+%% A dirty scheduler collects; it moves the stack before it tells the ends of the new heap.
+large_collections_count_for_the_function_that_goes_on(_Config) ->
+    on_node(required, fun(Node, Sampler, _Agent) ->
+        Pid = erpc:call(Node, bench_cases, start, [grows]),
+        timer:sleep(300),
+        ok = dyno_agent_instrument:restart(Sampler),
+        #{stacks := Stacks} = sampled(Sampler, 300, 10_000),
+        true = exit(Pid, kill),
+        Weights = [
+            {lists:member({bench_cases, grow, 2}, Stack), Weight}
+         || {_, Stack, Weight} <- Stacks
+        ],
+        All = lists:sum([Weight || {_, Weight} <- Weights]),
+        Known = lists:sum([Weight || {true, Weight} <- Weights]),
+        %% Without: 0.66.
+        ?assert(Known > 0.9 * All, {Known, All, Stacks})
     end).
 
 short_processes_and_bifs_are_named(_Config) ->

@@ -30,6 +30,7 @@ all() ->
         places,
         uncertain_functions,
         shares_of_two_samples,
+        shares_of_no_function,
         cost_of_a_budget,
         words_where_codes_differ,
         sentences_of_many_codes,
@@ -353,6 +354,26 @@ shares_of_two_samples(_Config) ->
         [
             ~"  function      time     share  with callees",
             ~"  m:f/1     > 342 ms  > 34.2 %      > 34.2 %"
+        ],
+        section(~"profile", of_run(#{profiles => [Profile]}))
+    ).
+
+%% Time whose function is not known has no rank, no bar and no interval.
+shares_of_no_function(_Config) ->
+    Profile = #{
+        name => ~"profile",
+        values => [#{name => ~"time", unit => ~"ns"}],
+        observations => 1000,
+        frames => [~"m:f/1", ~"(not seen)"],
+        samples => [
+            #{stack => [0], values => [0.4e9]}, #{stack => [0, 1], values => [0.6e9]}
+        ]
+    },
+    ?assertEqual(
+        [
+            ~"  function        time   share           with callees",
+            ~"  m:f/1         400 ms    40 %  +/- 3.1         100 %  ########",
+            ~"  (not seen)  < 630 ms  < 63 %                 < 63 %"
         ],
         section(~"profile", of_run(#{profiles => [Profile]}))
     ).
