@@ -308,9 +308,9 @@ again(#{~"runs" := Runs, ~"verdicts" := Verdicts, ~"status" := Status} = Documen
     {Found, Said} = lists:unzip([in_run(Run) || Run <- Runs]),
     Others = [V || #{~"kind" := Kind} = V <- Verdicts, Kind =/= ~"finding"],
     With = Document#{~"runs" := Found, ~"verdicts" := Others},
-    IsWhole = dyno_recording_observed:is_whole(Status, dyno_recording_observed:asked_ms(Document)),
+    IsWhole = dyno_recording_cut_short:is_whole(Status, dyno_recording_cut_short:asked_ms(Document)),
     dyno_recording:add_verdicts(
-        With, dyno_recording_observed:verdicts(IsWhole, lists:append(Said))
+        With, dyno_recording_cut_short:verdicts(IsWhole, lists:append(Said))
     );
 again(Document) ->
     again(Document#{~"verdicts" => []}).

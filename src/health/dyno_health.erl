@@ -5,7 +5,8 @@
 -moduledoc """
 The checks of `dyno doctor`, as data. Each check is a pure function over the looks at a node
 (`dyno_agent_look`) in a recording's form, so live and recorded looks give the same findings. A
-check returns its findings, or `{unknown, Reason}` if the looks lack data.
+check returns its findings, or `{unknown, Reason}` if the looks lack data. Limits:
+`m:dyno_finding_limits`.
 """.
 
 -export([checks/0, examined/2, across/1]).

@@ -45,9 +45,9 @@
 -type how_lost() :: {lost | unobserved, ObservedNs :: non_neg_integer()}.
 
 -type ended() :: #{
-    ending := dyno_recording_observed:ending(),
+    ending := dyno_recording_cut_short:ending(),
     duration_ns := non_neg_integer(),
-    lost := dyno_recording_observed:lost(),
+    lost := dyno_recording_cut_short:lost(),
     warnings := [{Code :: binary(), Text :: binary()}]
 }.
 
@@ -107,8 +107,8 @@ finish(_Status, State) -> {State, []}.
 -spec ended(DurationNs :: non_neg_integer(), t()) -> ended().
 ended(DurationNs, #{nodes := Nodes, known := Known, asked_ms := AskedMs} = State) ->
     #{status := Status, warnings := Warnings} = State,
-    Seen = dyno_recording_observed:nodes(Nodes, Known, DurationNs),
-    Ending = dyno_recording_observed:ended(Status, AskedMs, Seen),
+    Seen = dyno_recording_cut_short:nodes(Nodes, Known, DurationNs),
+    Ending = dyno_recording_cut_short:ended(Status, AskedMs, Seen),
     %% The error of an interrupted observation does not name lost nodes.
     Lost = [
         {

@@ -47,7 +47,7 @@ document(Known, #{command := Command, parameters := Parameters, run := Run} = Pa
     #{~"started_at" := StartedAt} = New,
     #{metrics := Cost, warnings := Left} = dyno_target_visit:parts(Visits),
     With = dyno_recording:add_run(New, Run#{
-        status => dyno_recording_observed:of_run(Ending),
+        status => dyno_recording_cut_short:of_run(Ending),
         started_at => StartedAt,
         duration_ns => DurationNs,
         nodes => Facts,
@@ -55,7 +55,7 @@ document(Known, #{command := Command, parameters := Parameters, run := Run} = Pa
     }),
     Warned = dyno_recording:add_warnings(With, map_get(warnings, Parts) ++ OfNodes ++ Left),
     Timed = dyno_recording:put(Warned, duration_ns, DurationNs),
-    Ended = dyno_recording_observed:put(Ending, Timed),
+    Ended = dyno_recording_cut_short:put(Ending, Timed),
     Judged = dyno_recording:add_verdicts(Ended, maps:get(verdicts, Parts, [])),
     dyno_threshold:judge(maps:get(thresholds, Parts, []), Judged).
 

@@ -324,4 +324,4 @@ recorded(Status, #{all := All, custom := Custom, place := Place, result := Resul
     Told = [{targets, All}, {custom, Parts}, {readings, Readings}],
     Full = lists:foldl(fun dyno_test_result:add/2, Result, Told),
     {Recorded, Verdicts} = dyno_test_result:run(Status, EndsMs, Full),
-    {Recorded, dyno_recording_observed:verdicts(Status =:= complete, Verdicts)}.
+    {Recorded, dyno_recording_cut_short:verdicts(Status =:= complete, Verdicts)}.

@@ -18,7 +18,7 @@ parts(#{ending := #{status := Status} = Ended, lost := Lost} = How, Seen) ->
         case Ended of
             %% All was observed; the file is incomplete.
             #{error := #{code := ~"not_recorded"}} -> true;
-            #{} -> dyno_recording_observed:is_whole(Status, maps:get(for_ms, Options, undefined))
+            #{} -> dyno_recording_cut_short:is_whole(Status, maps:get(for_ms, Options, undefined))
         end,
     #{
         command => verify,
@@ -45,7 +45,7 @@ parts(#{ending := #{status := Status} = Ended, lost := Lost} = How, Seen) ->
             ]
         },
         warnings => warnings(Ending),
-        verdicts => dyno_recording_observed:verdicts(IsWhole, verdicts(Ending))
+        verdicts => dyno_recording_cut_short:verdicts(IsWhole, verdicts(Ending))
     }.
 
 metrics(Ending) ->

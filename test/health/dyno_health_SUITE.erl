@@ -879,7 +879,7 @@ reads_the_machine(_Config) ->
             ~"cpu_quota" => 2.0,
             ~"busy_wait" => 5
         },
-        dyno_agent_machine:parse(#{
+        dyno_agent_os_health:parse(#{
             pressure_cpu => ~"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\n",
             vmstat => ~"nr_free 1\npswpin 3\n",
             buddy => ~"Node 0, zone   Normal   9   9   9   9   1   2   3\n",

@@ -59,7 +59,7 @@ read(Threads) ->
     Ask = [
         fun() -> #{os => dyno_agent_os:read()} end,
         fun() -> #{threads => dyno_agent_threads:read(Threads)} end,
-        fun() -> #{machine => dyno_agent_machine:read()} end,
+        fun() -> #{machine => dyno_agent_os_health:read()} end,
         fun() -> #{stuck_files => dyno_agent_threads:stuck_files(Threads)} end
     ],
     Files = lists:foldr(

@@ -26,10 +26,10 @@ document(Status, #{codes := [Label]} = Parameters, Samples, Environment) ->
             Name => {lost, IntervalMs * 1_000_000 * length([x || #{status := here} <- Of])}
          || {Name, [_ | _] = Of} <- Nodes, #{status := lost} <- [lists:last(Of)]
         },
-    Seen = dyno_recording_observed:nodes([Name || {Name, _} <- Nodes], Lost, DurationNs),
-    Ending = dyno_recording_observed:ended(Status, undefined, Seen),
+    Seen = dyno_recording_cut_short:nodes([Name || {Name, _} <- Nodes], Lost, DurationNs),
+    Ending = dyno_recording_cut_short:ended(Status, undefined, Seen),
     Run = #{
-        status => dyno_recording_observed:of_run(Ending),
+        status => dyno_recording_cut_short:of_run(Ending),
         duration_ns => DurationNs,
         nodes => [#{name => atom_to_binary(Name)} || {Name, _} <- Nodes],
         metrics => [
@@ -47,7 +47,7 @@ document(Status, #{codes := [Label]} = Parameters, Samples, Environment) ->
         DurationNs,
         lists:append([findings(Node) || Node <- Nodes])
     ),
-    dyno_recording_observed:put(Ending, Document).
+    dyno_recording_cut_short:put(Ending, Document).
 
 %% Since the start, which is an interval before the first sample.
 times_ms([], _IntervalMs) ->

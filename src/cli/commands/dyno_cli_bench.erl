@@ -185,7 +185,7 @@ progress(#{round := Round, remaining_ms := RemainingMs}) ->
 shown_or_kept(_Measured, #{report := Report}) ->
     #{
         print => fun(Document) ->
-            {ok, Table} = dyno_report_columns:format(Report, Document, dyno_cli_terminal:look()),
+            {ok, Table} = dyno_report_erlperf:format(Report, Document, dyno_cli_terminal:look()),
             dyno_cli_terminal:print(Table)
         end
     };

@@ -25,7 +25,7 @@ options() ->
             "continues until the samples' standard deviation, divided by their mean, is below X, "
             "such as 0.05", {custom, fun above_zero/1, "a number above 0, such as 0.05"}},
         {"-r, --report basic|extended|full", "shows erlperf's columns",
-            {one_of, dyno_report_columns:names()}},
+            {one_of, dyno_report_erlperf:names()}},
         {"-q, --squeeze", "finds the number of processes with the highest throughput"},
         {"--min N", "with -q: the first number of processes (default: 1)", {whole, 1, 10_000}},
         {"--step N", "with -q: the step from one number to the next (default: 1)",

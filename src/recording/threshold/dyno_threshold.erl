@@ -12,7 +12,8 @@ TABLE ROW OPERATOR NUMBER [UNIT]
 findings SEVERITY OPERATOR NUMBER
 ```
 
-doc/thresholds.md lists the names; `m:dyno_threshold_metric` finds their values. A threshold applies
+doc/thresholds.md lists the names; `m:dyno_threshold_metric` finds their values; `m:dyno_unit` has
+the units. A threshold applies
 to every run, or with `at SIZE` to the runs of that size; without `of NODE` to the first target.
 """.
 
@@ -209,12 +210,12 @@ evaluate(#{target := Target, node := Node, size := Size} = Threshold, Document) 
     end.
 
 missing(#{~"status" := Status} = Holder, Document) ->
-    AskedMs = dyno_recording_observed:asked_ms(Document),
-    case {dyno_recording_observed:is_whole(Status, AskedMs), Holder} of
+    AskedMs = dyno_recording_cut_short:asked_ms(Document),
+    case {dyno_recording_cut_short:is_whole(Status, AskedMs), Holder} of
         {true, _} ->
             nothing;
         {false, #{~"duration_ns" := Ns}} when is_integer(Ns), Ns < AskedMs * 1_000_000 ->
-            ["only ", dyno_recording_observed:seen(Ns, AskedMs), " were observed"];
+            ["only ", dyno_recording_cut_short:seen(Ns, AskedMs), " were observed"];
         {false, _} ->
             "the run was cut short"
     end.

@@ -3,7 +3,7 @@
 
 -module(dyno_report_table).
 -moduledoc """
-Aligns rows in columns that fit the width.
+Aligns rows in columns that fit the width, which `dyno_cli_terminal` finds.
 
 A column of numbers is as wide as its widest cell. If the table is too wide, flexible columns shrink
 first, the widest first, as long as names stay readable; then optional columns are left out, the

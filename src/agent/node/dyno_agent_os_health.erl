@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_agent_machine).
+-module(dyno_agent_os_health).
 -moduledoc false.
 %% Machine statistics beyond dyno_agent_os: pressure, swapping, free pages by size, descriptors, the
 %% container's periods, TCP errors. Reads some ten files of /proc in 1 ms, in dirty I/O schedulers.

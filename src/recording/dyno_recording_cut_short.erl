@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_recording_observed).
+-module(dyno_recording_cut_short).
 -moduledoc false.
 %% Marks runs that were cut short: a node was lost, or the node or dyno stood still. The status is
 %% `partial`, or `failed` if no node was observed to the end. A demand that seems to hold is then

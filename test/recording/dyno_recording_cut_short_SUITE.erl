@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_recording_observed_SUITE).
+-module(dyno_recording_cut_short_SUITE).
 -moduledoc "Runs that are cut short at the command line, and the rule by which they are.".
 
 -include_lib("common_test/include/ct.hrl").
@@ -106,7 +106,7 @@ end_per_testcase(_Case, _Config) -> ok.
 endings(_Config) ->
     Second = 1_000_000_000,
     Ended = fun(Status, Asked, Nodes) ->
-        maps:get(status, dyno_recording_observed:ended(Status, Asked, Nodes))
+        maps:get(status, dyno_recording_cut_short:ended(Status, Asked, Nodes))
     end,
     complete = Ended(complete, 12_000, [{a, present, 12 * Second}]),
     complete = Ended(complete, 12_000, [{a, present, 10 * Second}]),
@@ -119,10 +119,10 @@ endings(_Config) ->
     complete = Ended(complete, undefined, [{a, present, Second}]),
     interrupted = Ended(interrupted, 12_000, [{a, lost, 4 * Second}]),
     #{error := #{text := Text}} =
-        dyno_recording_observed:ended(complete, 12_000, [{a, lost, 4 * Second}]),
+        dyno_recording_cut_short:ended(complete, 12_000, [{a, lost, 4 * Second}]),
     ~"node a was lost: 4 s of 12 s were observed" = Text,
-    true = dyno_recording_observed:is_whole(~"interrupted", undefined),
-    false = dyno_recording_observed:is_whole(~"interrupted", 12_000).
+    true = dyno_recording_cut_short:is_whole(~"interrupted", undefined),
+    false = dyno_recording_cut_short:is_whole(~"interrupted", 12_000).
 
 %% What is beyond a limit already, and cannot come back, is decided in a part of a run, too.
 what_only_grows(_Config) ->

@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Copyright 2026 The dyno authors
 
--module(dyno_report_columns).
+-module(dyno_report_erlperf).
 -moduledoc """
 Shows a benchmark in the columns of erlperf 2.
 
