@@ -308,7 +308,8 @@ again(#{~"runs" := Runs, ~"verdicts" := Verdicts, ~"status" := Status} = Documen
     {Found, Said} = lists:unzip([in_run(Run) || Run <- Runs]),
     Others = [V || #{~"kind" := Kind} = V <- Verdicts, Kind =/= ~"finding"],
     With = Document#{~"runs" := Found, ~"verdicts" := Others},
-    IsWhole = dyno_recording_cut_short:is_whole(Status, dyno_recording_cut_short:asked_ms(Document)),
+    AskedMs = dyno_recording_cut_short:asked_ms(Document),
+    IsWhole = dyno_recording_cut_short:is_whole(Status, AskedMs),
     dyno_recording:add_verdicts(
         With, dyno_recording_cut_short:verdicts(IsWhole, lists:append(Said))
     );
