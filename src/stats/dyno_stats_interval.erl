@@ -84,7 +84,7 @@ The bounds of an observed share of a number of samples, with a probability of 95
 {40,60}
 ```
 """.
--spec share(Share :: float(), Samples :: pos_integer()) -> {Low :: float(), High :: float()}.
+-spec share(Share :: float(), Samples :: number()) -> {Low :: float(), High :: float()}.
 share(Share, Samples) ->
     Z2 = ?Z * ?Z / Samples,
     Middle = (Share + Z2 / 2) / (1 + Z2),

@@ -112,9 +112,9 @@ heaviest_first(Functions) ->
     Sums =
         #{
             Key => lists:sum([maps:get(Key, F, 0) || F <- Bounded])
-         || Key <- [own_time_ns, own_time_low_ns, own_time_high_ns]
+         || Key <- [own_time_ns, own_time_low_ns, own_time_high_ns, own_samples]
         },
-    [F#{sums => Sums} || F <- Bounded].
+    [F#{sums => Sums#{functions => length(Bounded)}} || F <- Bounded].
 
 weight(F) -> {maps:get(own_time_ns, F, 0), maps:get(words, F, 0), maps:get(calls, F, 0)}.
 
@@ -240,6 +240,17 @@ per_call(Ns, #{bound := Bound} = F) ->
         {_, _} -> undefined
     end.
 
+%% Of samples; a single function has all of its time for certain.
+share(
+    _Ns, #{bound := Bound, own_samples := N, sums := #{own_samples := All, functions := Many}}
+) when
+    Bound =/= own_time_ns, All > 0, Many > 1
+->
+    {Low, High} = dyno_stats_interval:share(N / All, All),
+    case Bound of
+        own_time_low_ns -> Low;
+        own_time_high_ns -> High
+    end;
 %% The others' times are off, too: the least share belongs to their most. Samples already tell
 %% shares.
 share(Ns, #{sums := Sums, bound := Bound} = F) ->

@@ -77,6 +77,7 @@
     total_time_ns => non_neg_integer(),
     total_time_low_ns => non_neg_integer(),
     total_time_high_ns => non_neg_integer(),
+    own_samples => number(),
     time_from => samples | calls
 }.
 
@@ -255,7 +256,7 @@ sampled(#{all := All, untold := Untold} = Sums) ->
 of_samples(#{own := Own, total := Total} = Sampled) ->
     #{
         MFA => maps:merge(
-            interval(own_time_ns, maps:get(MFA, Own, 0), Sampled),
+            own(maps:get(MFA, Own, 0), Sampled),
             interval(total_time_ns, map_get(MFA, Total), Sampled)
         )
      || MFA := _ <- Total
@@ -263,9 +264,11 @@ of_samples(#{own := Own, total := Total} = Sampled) ->
 
 %% A called function without a sample.
 unmet(Time, samples, #{all := All} = Sampled) when map_size(Time) =:= 0, All >= ?LEAST_SAMPLES ->
-    interval(own_time_ns, 0, Sampled);
+    own(0, Sampled);
 unmet(Time, _From, _Sampled) ->
     Time.
+
+own(Weight, Sampled) -> (interval(own_time_ns, Weight, Sampled))#{own_samples => Weight}.
 
 %% Wilson's interval. Samples without a place are like the others if they are few; otherwise all may
 %% be of any function.

@@ -22,6 +22,7 @@ all() ->
         each_call_timed,
         mostly_instrument,
         shares_hold_the_others,
+        shares_of_few_samples,
         counts_only,
         warns_of_what_cannot_be_told,
         warns_of_a_budget,
@@ -172,6 +173,23 @@ shares_hold_the_others(_Config) ->
     [Told] = [Row || #{~"function" := ~"m:told/1"} = Row <- Rows],
     ?assertEqual({600, 800}, bounds(~"own_time", Told)),
     ?assertEqual({600 / (600 + 4 * 20_050), 1.0}, bounds(~"share", Told)).
+
+%% Three samples, all of one of two functions: the other may have half of the time.
+shares_of_few_samples(_Config) ->
+    F = fun(Name, Samples, Times) ->
+        sampled({m, Name, 1}, Times, #{
+            counted => no, own_samples => Samples, time_from => samples
+        })
+    end,
+    [Hot, Cold] = rows([F(hot, 3, {13, 4, 57}), F(cold, 0, {0, 0, 43})]),
+    {Low, High} = bounds(~"share", Hot),
+    ?assert(Low > 0.4 andalso Low < 0.5),
+    ?assertEqual(1.0, High),
+    {+0.0, Most} = bounds(~"share", Cold),
+    ?assert(Most > 0.5 andalso Most < 0.6),
+    %% One function has all of the functions' time, however few samples there are.
+    [Only] = rows([F(hot, 3, {13, 4, 57})]),
+    ?assertEqual({1.0, 1.0}, bounds(~"share", Only)).
 
 counts_only(_Config) ->
     ?assertEqual(
