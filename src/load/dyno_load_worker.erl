@@ -310,19 +310,23 @@ any_recorder(#{recorders := Recorders}) ->
     Recorder.
 
 %% After an exception the state may be half changed, a connection half read.
-renew(Job, Recorder, #{finish := Finish} = Work) ->
-    try
-        {ok, _State} = init_worker(Job)
+renew(Job, Recorder, Work) ->
+    try init_worker(Job) of
+        {ok, State} -> {ok, State};
+        Other -> renew_later({init_worker, Other}, [], Job, Recorder, Work)
     catch
         Class:Reason:Stack ->
-            Now = dyno_load_recorder:time_ns(),
-            ok = dyno_load_recorder:failure(Recorder, {init_worker, Class, Reason}, Stack),
-            %% Avoids a million connections a second to a lost target.
-            wait_until(Now + 100_000_000),
-            case dyno_load_recorder:time_ns() >= Finish of
-                true -> stop;
-                false -> renew(Job, Recorder, Work)
-            end
+            renew_later({init_worker, Class, Reason}, Stack, Job, Recorder, Work)
+    end.
+
+%% Avoids a million connections a second to a lost target.
+renew_later(Reason, Stack, Job, Recorder, #{finish := Finish} = Work) ->
+    Now = dyno_load_recorder:time_ns(),
+    ok = dyno_load_recorder:failure(Recorder, Reason, Stack),
+    wait_until(Now + 100_000_000),
+    case dyno_load_recorder:time_ns() >= Finish of
+        true -> stop;
+        false -> renew(Job, Recorder, Work)
     end.
 
 end_worker(_Job, stopped) ->

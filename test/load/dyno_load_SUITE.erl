@@ -33,6 +33,7 @@ groups() ->
             an_operation_longer_than_the_warm_up,
             intervals_add_up,
             errors_by_reason,
+            a_worker_that_finds_nobody,
             a_worker_that_dies,
             workers_that_are_not_ready,
             result_on_the_way,
@@ -419,6 +420,27 @@ an_exception_renews_the_worker(_Config) ->
     ?assert(Failed > 0),
     ?assertEqual(Failed + 1, counters:get(Made, 1)),
     ?assert(Done >= 3 * Failed).
+
+%% What it returns is the reason, not that dyno expected something else.
+a_worker_that_finds_nobody(_Config) ->
+    Made = counters:new(1, []),
+    Operation = fun
+        (0) -> {ok, 1};
+        (1) -> exit(closed)
+    end,
+    Make = fun(_Id) ->
+        counters:add(Made, 1, 1),
+        case counters:get(Made, 1) of
+            1 -> {ok, {Operation, 0}};
+            _ -> {error, econnrefused}
+        end
+    end,
+    {#{successes := 1}, Errors, 0} = ended(run(closed(1), #{duration_ms => 300}, Make)),
+    ?assertMatch({_, 1, _}, lists:keyfind(~"{exit,closed}", 1, Errors)),
+    ?assertMatch(
+        {_, N, undefined} when N > 0,
+        lists:keyfind(~"{init_worker,{error,econnrefused}}", 1, Errors)
+    ).
 
 a_worker_that_dies(_Config) ->
     [{failed, Text}] = tails(

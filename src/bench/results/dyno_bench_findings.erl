@@ -71,12 +71,12 @@ doubtful(Labelled, #{candidates := Candidates} = Result) ->
     Verdict = ["; so there is no verdict" || length(Candidates) > 1],
     [
         (of_doubt(Doubt, short(Label), Verdict))#{subject := Label}
-     || {Number, {Label, _}} <- lists:enumerate(Labelled), Doubt <- maps:get(Number, Doubts, [])
+     || {Number, {Label, _}} <- lists:enumerate(Labelled),
+        Doubt <- maps:get(Number, Doubts, []),
+        %% Told already.
+        Doubt =/= folded
     ].
 
-of_doubt(folded, Label, Verdict) ->
-    Text = text("~ts: the compiler has done its work beforehand~ts", [Label, Verdict]),
-    doubt(folded, Text, ~"Give it values that the compiler does not know: --init_runner.");
 of_doubt({first, FirstNs, LaterNs}, Label, Verdict) ->
     Text = text(
         "~ts: the first call took ~ts, the later ones take ~ts: the time is that of a call that "

@@ -68,9 +68,10 @@ and on server processes.
 findings(Document) ->
     Sizes = [Sized || {Size, _} = Sized <- dyno_sizes:runs(Document), Size > 0],
     Test = {label(Document), Sizes},
-    Capacities = capacities(Test, dyno_finding_machine:others(Document)) ++ run_queues(Test),
+    Others = dyno_finding_machine:others(Document),
+    Capacities = capacities(Test, Others) ++ run_queues(Test),
     Servers = servers(Test),
-    Tail = [F || Servers =:= [], F <- tails(Test)],
+    Tail = [F || Servers =:= [], F <- tails(Test, Others)],
     {Symptoms, Resources} =
         case Sizes of
             [_, _ | _] ->
@@ -165,12 +166,12 @@ response_time({Label, Sizes} = Test) ->
     ].
 
 %% Only occasional slowness: of the worst size. Not if a server with waiting messages is named.
-tails(Test) ->
-    lists:sublist(lists:sort(fun is_worse/2, far(Test)), 1).
+tails(Test, Others) ->
+    lists:sublist(lists:sort(fun is_worse/2, far(Test, Others)), 1).
 
 is_worse({_, #{beyond := A}}, {_, #{beyond := B}}) -> A >= B.
 
-far({Label, Sizes}) ->
+far({Label, Sizes}, Others) ->
     [
         {Size,
             dyno_finding:new(far_tail, far_tail, #{
@@ -192,7 +193,7 @@ far({Label, Sizes}) ->
      || {Size, Runs} <- Sizes,
         Run <- [lists:last(Runs)],
         {true, P50, P99} <- [dyno_finding_tail:is_far(Run)],
-        {Cause, Evidence, Advice} <- [dyno_finding_tail:cause(Run)]
+        {Cause, Evidence, Advice} <- [dyno_finding_tail:cause(Run, maps:get(Size, Others, 0))]
     ].
 
 %% Relative to the offered load; for a closed load, to the workers. Throughput counts no failures.

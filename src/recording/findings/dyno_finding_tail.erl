@@ -11,7 +11,7 @@ it also waits in its loop, which no function of the application calls. A process
 is named too. A sleeping process waits for no message.
 """.
 
--export([is_far/1, cause/1, longest/2]).
+-export([is_far/1, cause/2, longest/2]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -21,6 +21,8 @@ is named too. A sleeping process waits for no message.
 -define(LEAST_OPERATIONS, 100).
 -define(LEAST_WAITING, 0.01).
 -define(MOST_NAMED, 2).
+%% If other programs take more of the processors, work waits for one.
+-define(MOST_OF_ALL, 0.5).
 
 -doc "The median and p99 of the response time, if far apart.".
 -spec is_far(dyno_recording:run()) -> {true, P50 :: number(), P99 :: number()} | false.
@@ -36,10 +38,13 @@ is_far(Run) ->
             false
     end.
 
--doc "The waiting process for the finding's sentence, if any, and advice.".
--spec cause(dyno_recording:run()) ->
+-doc """
+The waiting process, or the share of the processors that other programs took, for the finding's
+sentence, if any, and advice.
+""".
+-spec cause(dyno_recording:run(), Others :: number()) ->
     {Cause :: unicode:chardata(), Evidence :: binary(), Advice :: binary()}.
-cause(Run) ->
+cause(Run, Others) ->
     Callback = [
         text("the longest callback is ~ts of ~ts: ~ts (~ts)", [
             Name, Server, dyno_unit:format(Ns, ~"ns"), Which
@@ -47,6 +52,13 @@ cause(Run) ->
      || {Ns, Which, Server, Name} <- longest(all, Run)
     ],
     case waits(Run) ++ Callback of
+        [] when Others > ?MOST_OF_ALL ->
+            Share = dyno_unit:format(Others, ~"ratio"),
+            {
+                [": other programs took ", Share, " of the processors"],
+                ~"",
+                ~"End the other programs, or test on a machine of its own."
+            };
         [] ->
             {
                 ~"",

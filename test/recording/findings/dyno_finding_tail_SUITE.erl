@@ -10,7 +10,7 @@
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [dyno_itself_is_no_cause].
+all() -> [dyno_itself_is_no_cause, other_programs].
 
 %% The target is in dyno's own node: the load's workers wait for it, and more of them.
 dyno_itself_is_no_cause(_Config) ->
@@ -32,7 +32,18 @@ dyno_itself_is_no_cause(_Config) ->
     ),
     Run = #{id => ~"1", size => 1, status => complete, tables => [Table]},
     Document = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), Run),
-    {Cause, _, _} = dyno_finding_tail:cause(hd(dyno_recording:runs(Document))),
+    {Cause, _, _} = dyno_finding_tail:cause(hd(dyno_recording:runs(Document)), 0.9),
     Text = unicode:characters_to_binary(Cause),
     ?assertMatch({_, _}, binary:match(Text, ~": stalls waits in timer:sleep/1, called by stalls:")),
     ?assertEqual(nomatch, binary:match(Text, ~"dyno_load_worker")).
+
+%% If no process is seen to wait, work may wait for a processor.
+other_programs(_Config) ->
+    Said = fun(Share) ->
+        {Cause, _, Advice} = dyno_finding_tail:cause(#{}, Share),
+        {unicode:characters_to_binary(Cause), Advice}
+    end,
+    {Busy, End} = Said(0.9),
+    ?assertEqual(~": other programs took 90 % of the processors", Busy),
+    ?assertMatch({0, _}, binary:match(End, ~"End the other programs")),
+    ?assertMatch({~"", <<"Measure the servers", _/binary>>}, Said(0.1)).
