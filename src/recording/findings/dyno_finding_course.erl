@@ -10,7 +10,7 @@ Neither shows in the figures of the whole run. A closed load begins few operatio
 is away, so the share of errors is far below that of the time.
 """.
 
--export([findings/1]).
+-export([findings/1, drift/2]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -25,12 +25,22 @@ is away, so the share of errors is far below that of the time.
 findings(Document) ->
     Label = dyno_sizes_words:label(Document),
     lists:append([
-        away(Run, At) ++ [F || is_even(Run), F <- drift(Run, At)]
+        away(Run, At) ++ [F || not is_behind(Run), F <- drifts(Run, At)]
      || {Size, Runs} <- dyno_sizes:runs(Document),
         Run <- [lists:last(Runs)],
         dyno_recording:tables(Run, ~"probes") =:= [],
         At <- [dyno_sizes_words:with(Size, Label)]
     ]).
+
+%% A queue that grows, of which another finding tells.
+is_behind(Run) ->
+    [] =/=
+        [
+            x
+         || Offered <- dyno_sizes:values(~"load.offered", Run),
+            Served <- dyno_sizes:values(~"throughput", Run),
+            Served < dyno_finding_limits:value(of_offered) * Offered
+        ].
 
 %% A load that changes by its plan has other response times.
 is_even(Run) ->
@@ -46,17 +56,28 @@ points(Name, Run) ->
         is_number(Value)
     ].
 
+-doc "How the metric `latency.p50` or `latency.p99` changed from the first third to the last.".
+-spec drift(binary(), dyno_recording:run()) ->
+    {up | down, EarlyNs :: number(), LateNs :: number()} | none.
+drift(<<"latency.p", _/binary>> = Name, Run) ->
+    Values = [Ns || {_, Ns} <- points(<<"load.", Name/binary>>, Run)],
+    case dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift)) of
+        {Direction, EarlyNs, LateNs} when
+            Direction =/= none, abs(LateNs - EarlyNs) > ?NOTICEABLE_NS
+        ->
+            hd([{Direction, EarlyNs, LateNs} || is_even(Run)] ++ [none]);
+        _ ->
+            none
+    end;
+drift(_Name, _Run) ->
+    none.
+
 %% The median first: it is the surer.
-drift(Run, At) ->
+drifts(Run, At) ->
     Found = [
-        drifting(Of, Direction, {Early, Late}, At)
-     || {Name, Of} <- [{~"load.latency.p50", "p50"}, {~"load.latency.p99", "p99"}],
-        Values <- [[Ns || {_, Ns} <- points(Name, Run)]],
-        {Direction, Early, Late} <- [
-            dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift))
-        ],
-        Direction =/= none,
-        abs(Late - Early) > ?NOTICEABLE_NS
+        drifting(Of, Direction, {EarlyNs, LateNs}, At)
+     || Of <- ["p50", "p99"],
+        {Direction, EarlyNs, LateNs} <- [drift(list_to_binary(["latency.", Of]), Run)]
     ],
     lists:sublist(Found, 1).
 

@@ -189,7 +189,8 @@ tables of all runs.
 
 A missing value, or one of another dimension than the limit, gives `unknown` with the reason. So
 does a value of a run that was cut short, unless the rest could not have changed the answer: a count
-or a maximum beyond the limit stays beyond.
+or a maximum beyond the limit stays beyond. So do response times of a run at whose end they are on
+the other side of the limit than in the whole run.
 """.
 -spec evaluate(t(), dyno_recording:document()) -> [verdict()].
 evaluate(#{target := {cell, _, _, undefined} = Target} = Threshold, Document) ->
@@ -203,11 +204,27 @@ evaluate(#{target := Target, node := Node, size := Size} = Threshold, Document) 
         Chosen ->
             [
                 verdict(Threshold, Id, place(Run), {
-                    dyno_threshold_metric:find(Target, Node, Run), missing(Run, Document)
+                    Found, drifted(Threshold, Found, Run, missing(Run, Document))
                 })
-             || #{~"id" := Id} = Run <- Chosen
+             || #{~"id" := Id} = Run <- Chosen,
+                Found <- [dyno_threshold_metric:find(Target, Node, Run)]
             ]
     end.
+
+%% If the end of a run is on the other side of the limit, its length decides.
+drifted(#{target := {metric, Name}} = Threshold, {ok, Value, Unit}, Run, nothing) ->
+    #{operator := Operator, limit := Limit} = Threshold,
+    Result = fun(Raw) -> result(Operator, based(Raw, Unit), Limit) end,
+    case dyno_finding_course:drift(Name, Run) of
+        {_, Early, Late} ->
+            [First, Last] = [dyno_unit:format(Of, Unit) || Of <- [Early, Late]],
+            Words = ["whether it stays: ", First, " in the first third, ", Last, " in the last"],
+            hd([Words || Result(Late) =/= Result(Value)] ++ [nothing]);
+        none ->
+            nothing
+    end;
+drifted(_Threshold, _Found, _Run, Missing) ->
+    Missing.
 
 missing(#{~"status" := Status} = Holder, Document) ->
     AskedMs = dyno_recording_cut_short:asked_ms(Document),

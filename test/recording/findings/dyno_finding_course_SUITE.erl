@@ -10,15 +10,22 @@
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [drifting, steady, away].
+all() -> [drifting, steady, no_firm_verdict, behind, away].
 
 said(Series) ->
+    [
+        {S, Text}
+     || #{severity := S, text := Text} <- dyno_finding_course:findings(document(Series, []))
+    ].
+
+document(Series, Metrics) ->
     Count = length(element(2, hd(Series))),
     Run = #{
         id => ~"4",
         size => 4,
         status => complete,
         nodes => [#{name => ~"shop@here"}],
+        metrics => Metrics,
         series => [
             #{
                 name => Name,
@@ -29,8 +36,8 @@ said(Series) ->
          || {Name, Values} <- Series
         ]
     },
-    Document = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), Run),
-    [{S, Text} || #{severity := S, text := Text} <- dyno_finding_course:findings(Document)].
+    New = dyno_recording:put(dyno_recording:new(test, ~"a", #{}, #{}), status, complete),
+    dyno_recording:add_run(New, Run).
 
 ms(Values) -> [1_000_000 * Value || Value <- Values].
 
@@ -68,6 +75,46 @@ steady(_Config) ->
             ]
         ]
     ].
+
+%% A verdict that the length of the run decides is none.
+no_firm_verdict(_Config) ->
+    Result = fun(Text, P50) ->
+        Document = document([{~"load.latency.p50", ms(P50)}], [
+            #{name => ~"latency.p50", value => 8_000_000, unit => ~"ns"}
+        ]),
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        [#{~"result" := Is}] = dyno_threshold:evaluate(Threshold, Document),
+        Is
+    end,
+    Rising = lists:seq(1, 16),
+    [
+        ?assertEqual(Expected, Result(Text, P50), {Text, P50})
+     || {Expected, Text, P50} <- [
+            {~"pass", "latency.p50 < 20 ms", Rising},
+            {~"unknown", "latency.p50 < 10 ms", Rising},
+            {~"fail", "latency.p50 < 5 ms", Rising},
+            {~"unknown", "latency.p50 < 5 ms", lists:reverse(Rising)},
+            {~"pass", "latency.p50 < 10 ms", lists:duplicate(16, 8)}
+        ]
+    ].
+
+%% Of an open load whose queue grows, another finding tells; a verdict is still not firm.
+behind(_Config) ->
+    Said = fun(Throughput) ->
+        Document = document(
+            [
+                {~"load.latency.p50", ms(lists:seq(1, 16))},
+                {~"load.offered", lists:duplicate(16, 100)}
+            ],
+            [
+                #{name => ~"throughput", value => Throughput, unit => ~"1/s"},
+                #{name => ~"load.offered", value => 100, unit => ~"1/s"}
+            ]
+        ),
+        [Check || #{check := Check} <- dyno_finding_course:findings(Document)]
+    end,
+    ?assertEqual([drift], Said(100)),
+    ?assertEqual([], Said(60)).
 
 %% Of 16 intervals of 200 ms, 5 without a success.
 away(_Config) ->
