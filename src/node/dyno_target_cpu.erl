@@ -6,7 +6,7 @@
 %% The option `cpu` of dyno_targets: sampling the targets' processors (dyno_agent_cpu), with a
 %% library sent as bytes.
 
--export([option/1, of_node/2, format_error/1, text/1]).
+-export([option/1, of_node/2, fault/1, format_error/1, text/1]).
 -export_type([reason/0]).
 
 -type reason() :: {refused, node(), dyno_agent_cpu:reason()}.
@@ -34,6 +34,10 @@ of_node(Node, #{own_cpu := true} = Options) ->
     end;
 of_node(_Node, Options) ->
     Options.
+
+%% The request is right, the node cannot do it.
+-spec fault(reason()) -> dyno_error:fault().
+fault(_Reason) -> dyno.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({refused, Node, Reason}) ->

@@ -69,10 +69,11 @@ is_right(dirty, Stack) ->
         _ -> false
     end.
 
-%% In a short-lived process; the result `pid` stands for its pid.
+%% In a short-lived process; the result `pid` stands for its pid. On a saturated node another priority
+%% would get no processor time.
 beside(Function, Argument) ->
     Run = dyno_agent_process:ending_with(fun() -> ?MODULE:Function(Argument) end),
-    {Pid, Monitor} = spawn_monitor(Run),
+    {Pid, Monitor} = spawn_opt(Run, [monitor, {priority, high}]),
     receive
         {'DOWN', Monitor, process, Pid, {value, pid}} -> {ok, Pid};
         {'DOWN', Monitor, process, Pid, {value, Result}} -> {ok, Result};

@@ -37,6 +37,7 @@ groups() ->
             large_collections_count_for_the_function_that_goes_on,
             short_processes_and_bifs_are_named,
             match_specifications_count_for_their_process,
+            a_saturated_node_is_sampled,
             a_second_sampler_is_refused,
             without_a_library_processes_are_asked,
             a_library_that_does_not_load_is_refused,
@@ -249,6 +250,17 @@ match_specifications_count_for_their_process(_Config) ->
         ?assertMatch([_ | _], [x || {_, Stack, _} <- Stacks, lists:member({ets, select, 2}, Stack)])
     end).
 
+%% The trial gets a scheduler beside 300 processes that compute.
+a_saturated_node_is_sampled(_Config) ->
+    {_, Node} = Started = dyno_peers:start([]),
+    bench_cases = dyno_peers:load_bench(Node, bench_cases),
+    _ = [spawn(Node, bench_cases, loop, [1_000_000_000_000]) || _ <- lists:seq(1, 300)],
+    {ok, Agent} = attach(Node),
+    {ok, Sampler} = dyno_agent:start(Agent, dyno_agent_stacks, config(required)),
+    #{stacks := Stacks} = sampled(Sampler, 50, 30_000),
+    ?assertMatch([_ | _], [x || {_, Stack, _} <- Stacks, {_, loop, 1} <- Stack]),
+    dyno_peers:stop(Started).
+
 a_second_sampler_is_refused(_Config) ->
     on_node(required, fun(Node, _Sampler, Agent) ->
         ?assertEqual(
@@ -284,6 +296,7 @@ a_library_that_does_not_load_is_refused(_Config) ->
         dyno_targets:attach([Node], Options),
     Text = unicode:characters_to_list(dyno_error:format(Error)),
     ?assertMatch({match, _}, re:run(Text, "cannot be sampled: .* cannot be loaded"), Text),
+    ?assertEqual(3, dyno_error:exit_status(Error)),
     ?assertEqual(untouched(), traces(Node)),
     dyno_peers:stop(Started).
 
