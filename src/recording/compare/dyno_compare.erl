@@ -70,6 +70,8 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
     high := float() | undefined,
     %% The runs of the side that has fewer.
     runs => pos_integer(),
+    %% The code's work changes with the calls before it.
+    drifts => true,
     verdict := verdict()
 }.
 
@@ -207,6 +209,13 @@ pairs(Old, New, Names) ->
 
 is_exact({#{kind := Old}, #{kind := New}}) -> Old =:= exact andalso New =:= exact.
 
+change(#{drifts := true} = Metric, #{values := News}, _Threshold) ->
+    #{values := Olds} = Metric,
+    Values = {Old, New} = {dyno_stats:median(Olds), dyno_stats:median(News)},
+    Unknown = {ratio(Old, New), undefined, undefined},
+    dyno_compare_metrics:change(Metric, Values, Unknown, undecided);
+change(Metric, #{drifts := true} = New, Threshold) ->
+    change(Metric#{drifts => true}, New, Threshold);
 change(#{values := Olds, kind := Kind, better := Better} = Metric, #{values := News}, Threshold) ->
     Old = dyno_stats:median(Olds),
     New = dyno_stats:median(News),
@@ -309,6 +318,12 @@ warnings(Changes, Differences) ->
                 ByValue,
                 "a value without an interval rests on one value in each recording: its "
                 "verdict is by that value alone"
+            },
+            {
+                ~"drifts",
+                [x || #{drifts := true} <- Changes],
+                "the time of a code depends on how long it is measured, as its work changes from "
+                "call to call: it has no verdict"
             },
             {
                 ~"one_run",

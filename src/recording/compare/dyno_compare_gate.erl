@@ -252,6 +252,8 @@ doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
         "recordings; measure both with --repeat 5",
         [Metric, Item]
     );
+doubt(_Condition, #{drifts := true} = Change) ->
+    [sentence(Change), ", but the time of the code depends on how long it is measured"];
 doubt(_Condition, #{low := undefined, of_each := round} = Change) ->
     [sentence(Change), ", in too few rounds for a verdict"];
 doubt(_Condition, #{low := undefined} = Change) ->
@@ -264,6 +266,8 @@ doubt(Condition, Change) ->
     ).
 
 longer(_Condition, [#{verdict := one_run} | _]) ->
+    "";
+longer(_Condition, [#{drifts := true} | _]) ->
     "";
 longer(_Condition, [#{of_each := round} | _]) ->
     "; measure longer (--for), or allow more";

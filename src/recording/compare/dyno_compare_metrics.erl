@@ -20,6 +20,8 @@
     of_each := round | run,
     better := lower | higher,
     values := [number(), ...],
+    %% The work of a code changes with the calls before it: no verdict holds.
+    drifts => true,
     %% The error of each value from its run's course; asked metrics only.
     errors => [dyno_stats_runs:error(), ...]
 }.
@@ -64,7 +66,13 @@
 -spec metrics(dyno_recording:document(), names()) -> [metric()].
 metrics(#{~"command" := ~"bench"} = Document, Names) ->
     Runs = dyno_recording:runs(Document),
-    lists:append([codes(Run, length(Runs)) || Run <- Runs]) ++ by_name(Names, Document);
+    Drifting = [
+        Code
+     || Of <- [Document | Runs],
+        #{~"code" := Doubt, ~"subject" := Code} <- maps:get(~"warnings", Of, []),
+        Doubt =:= ~"keeps" orelse Doubt =:= ~"drifts"
+    ],
+    lists:append([codes(Run, length(Runs), Drifting) || Run <- Runs]) ++ by_name(Names, Document);
 metrics(#{~"command" := Command} = Document, Names) when
     Command =:= ~"test"; Command =:= ~"record"
 ->
@@ -179,11 +187,14 @@ place(#{~"labels" := Labels}) ->
 code(Code, _Run, 1) -> Code;
 code(Code, #{~"id" := Id}, _Runs) -> <<Code/binary, " (", Id/binary, ")">>.
 
-codes(Run, Runs) ->
+codes(Run, Runs, Drifting) ->
     Rows = dyno_recording:rows(Run, ~"codes"),
     lists:append([
         [
-            (metric(code(Code, Run, Runs), Name, Unit, Kind, Of))#{of_each := round}
+            drifting(
+                lists:member(Code, Drifting),
+                (metric(code(Code, Run, Runs), Name, Unit, Kind, Of))#{of_each := round}
+            )
          || {Name, Unit, Kind, Of} <-
                 [{~"time", ~"ns", time, Times}] ++
                     exact([Row || #{~"code" := C} = Row <- Rows, C =:= Code]) ++
@@ -193,6 +204,10 @@ codes(Run, Runs) ->
             dyno_recording:series(Run, ~"bench.time"),
         [_ | _] = Times <- [[Value || Value <- Values, is_number(Value)]]
     ]).
+
+drifting(false, Metric) -> Metric;
+drifting(true, #{kind := exact} = Metric) -> Metric#{kind := amount, drifts => true};
+drifting(true, Metric) -> Metric#{drifts => true}.
 
 %% A value that differs between runs is not exact.
 exact(Rows) ->

@@ -19,6 +19,7 @@ all() ->
         too_few_rounds,
         false_verdicts,
         exact_reductions,
+        codes_that_drift,
         of_test,
         zeros,
         matched_by_label,
@@ -95,6 +96,38 @@ noisy(Count, Random) ->
         Random,
         lists:seq(1, Count)
     ).
+
+%% One that keeps something or takes longer and longer, on one side or both.
+codes_that_drift(_Config) ->
+    Old = bench([{~"a", around(100, 0.01), 1000}, {~"b", around(100, 0.01), 1000}]),
+    New = bench([{~"a", around(130, 0.01), 1100}, {~"b", around(100, 0.01), 1000}]),
+    Doubted = fun(Document, Code) ->
+        Note = dyno_finding:note(
+            dyno_finding:new(Code, none, #{severity => doubt, subject => ~"a", text => ~"It grows."})
+        ),
+        dyno_recording:add_warnings(Document, [Note])
+    end,
+    [
+        begin
+            Changes = changes(A, B),
+            ?assertEqual(
+                [{~"time", undecided}, {~"reductions", undecided}],
+                [{M, V} || #{item := ~"a", metric := M, verdict := V} <- Changes]
+            ),
+            ?assertEqual([same, same], [V || #{item := ~"b", verdict := V} <- Changes]),
+            ?assertMatch([_], [W || {~"drifts", W} <- dyno_compare:warnings(Changes, [])]),
+            {ok, Gate} = dyno_compare_gate:parse("slower > 10%"),
+            Failing = dyno_compare_gate:failing(Gate, Changes),
+            #{result := Result, text := Text} = dyno_compare_gate:verdict(Gate, Changes, Failing),
+            ?assertEqual(unknown, Result),
+            ?assertMatch({_, _}, binary:match(Text, ~"depends on how long it is measured"))
+        end
+     || {A, B} <- [
+            {Doubted(Old, keeps), New}, {Old, Doubted(New, drifts)}, {Doubted(Old, drifts), New}
+        ]
+    ],
+    %% What only the first call does is in neither.
+    ?assertMatch(#{verdict := slower}, time(~"a", changes(Doubted(Old, first_call), New))).
 
 exact_reductions(_Config) ->
     Verdict = fun(Old, New) ->
