@@ -9,24 +9,6 @@ The first matching call of a process sends a message and switches tracing off fo
 then on its calls cost no more than any breakpoint, 2 to 6 ns, for any number of processes
 (doc/measurements.md).
 
-```
-          a process's first call of a measured function
-                 |                          |
-      a message, |                          | no message, tracing off:
-    tracing off  |                          | the function is throttled
-                 v                          v
-          dyno_agent_processes        in short windows they send messages, and their number is
-            |                         estimated while no message comes (dyno_agent_throttle)
-            v
-   dyno_agent_discovery
-            |
-            | rows
-            v
-          dyno_agent_process_table  <-- dyno_agent_calls: the group of each caller
-            ^
-            | samples of the processes that are alive, at each interval
-```
-
 A group is a registered name, a process label, an initial call, or, if the process had already
 ended, the function that discovered it. At each interval live processes are sampled: memory,
 reductions, message queue, garbage collections. Ended processes keep their last values. If a scan

@@ -4,7 +4,7 @@
 -module(dyno_agent_cpu_frames).
 -moduledoc false.
 %% Turns sampled addresses into stacks of functions. Names are looked up for many samples at once,
-%% in a dirty scheduler, and cached for two seconds: newly loaded code may reuse an address.
+%% in a dirty scheduler, and cached for a second: newly loaded code may reuse an address.
 
 -export([new/0, decode/3, path/3]).
 -export_type([t/0, stack/0, frame/0, decoded/0]).
@@ -14,9 +14,7 @@
     names := #{dyno_agent_cpu_nif:address() => mfa() | unknown},
     callees := #{dyno_agent_cpu_nif:address() => mfa() | unknown},
     %% When the cache expires.
-    until_ms := integer(),
-    %% The earliest expiry, if the code of some library is unknown.
-    from_ms := integer()
+    until_ms := integer()
 }.
 
 -doc """
@@ -30,8 +28,7 @@ a thread without a process. `nameless`: code without a name.
 
 -type decoded() :: {pid() | none, stack(), Weight :: pos_integer()}.
 
--define(KEPT_MS, 2000).
--define(LEAST_MS, 1000).
+-define(KEPT_MS, 1000).
 %% The runtime's function below every process's first function.
 -define(RUNTIME, erts_beamasm).
 
@@ -41,8 +38,7 @@ new() ->
         maps => #{code => [], libraries => []},
         names => #{},
         callees => #{},
-        until_ms => erlang:monotonic_time(millisecond),
-        from_ms => erlang:monotonic_time(millisecond)
+        until_ms => erlang:monotonic_time(millisecond)
     }.
 
 -spec decode(dyno_agent_cpu_nif:session(), [dyno_agent_cpu_nif:sample()], t()) ->
@@ -50,7 +46,7 @@ new() ->
 decode(_Session, [], Frames) ->
     {[], Frames};
 decode(Session, Samples, Before) ->
-    Frames = renewed(Session, Samples, Before),
+    Frames = renewed(Session, Before),
     #{maps := Maps, names := Names, callees := Callees} = Frames,
     Atoms = erlang:system_info(atom_count),
     AllNames = known(
@@ -76,13 +72,9 @@ decode(Session, Samples, Before) ->
         Frames#{names := AllNames, callees := AllCallees}
     }.
 
-renewed(Session, Samples, #{until_ms := UntilMs, from_ms := FromMs, maps := Before} = Frames) ->
+renewed(Session, #{until_ms := UntilMs, maps := Before} = Frames) ->
     NowMs = erlang:monotonic_time(millisecond),
-    IsNew = fun({_, Pid, Where, Pc, _, _, _, _}) ->
-        Pid =/= none andalso Where =/= jit andalso
-            dyno_agent_cpu_maps:library(Pc, Before) =:= dyno_agent_cpu_maps:unknown()
-    end,
-    case NowMs >= UntilMs orelse (NowMs >= FromMs andalso lists:any(IsNew, Samples)) of
+    case NowMs >= UntilMs of
         false ->
             Frames;
         true ->
@@ -98,8 +90,7 @@ renewed(Session, Samples, #{until_ms := UntilMs, from_ms := FromMs, maps := Befo
                 maps => Maps,
                 names => #{},
                 callees => #{},
-                until_ms => NowMs + ?KEPT_MS,
-                from_ms => NowMs + ?LEAST_MS
+                until_ms => NowMs + ?KEPT_MS
             }
     end.
 

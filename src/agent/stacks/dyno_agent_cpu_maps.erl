@@ -6,7 +6,7 @@
 %% Code in the emulator's memory, from Linux (`/proc/self/maps`): Erlang code, which is executable
 %% and without a file, and libraries. Pure but for `read/0`.
 
--export([read/0, parse/1, library/2, unknown/0]).
+-export([read/0, parse/1, library/2]).
 -export_type([t/0]).
 
 -type t() :: #{
@@ -58,8 +58,5 @@ merged([]) -> [].
 library(Address, #{libraries := Libraries}) ->
     case [Name || {Low, High, Name} <- Libraries, Address >= Low, Address < High] of
         [Name | _] -> Name;
-        [] -> unknown()
+        [] -> ~"[unknown]"
     end.
-
--spec unknown() -> binary().
-unknown() -> ~"[unknown]".

@@ -69,8 +69,8 @@ is_right(dirty, Stack) ->
         _ -> false
     end.
 
-%% In a short-lived process; the result `pid` stands for its pid. On a saturated node another priority
-%% would get no processor time.
+%% In a short-lived process; the result `pid` stands for its pid. Another priority would get no
+%% processor time on a saturated node.
 beside(Function, Argument) ->
     Run = dyno_agent_process:ending_with(fun() -> ?MODULE:Function(Argument) end),
     {Pid, Monitor} = spawn_opt(Run, [monitor, {priority, high}]),
