@@ -248,7 +248,10 @@ warnings(#{faults := Faults, warnings := OfSpecifications, lost := Lost} = Endin
         {Code, dyno_recording_part:text(Format, Arguments)}
      || {Code, Format, All} <- [
             {~"verify_adjacent", "~ts", [[Text] || Text <- OfSpecifications]},
-            {~"verify_fault", "~ts: ~ts", [[Node, Text] || {Node, Text} <- lists:reverse(Faults)]},
+            {~"verify_fault", "~ts: ~ts~ts", [
+                [Node, Text, [[" (", times(N), ")"] || N <- [count(Fault, Faults)], N > 1]]
+             || {Node, Text} = Fault <- lists:uniq(lists:reverse(Faults))
+            ]},
             %% Of a lost node its loss is the cause, and that is told.
             {~"verify_gap", Gap, [
                 [Node, N]
@@ -261,6 +264,8 @@ warnings(#{faults := Faults, warnings := OfSpecifications, lost := Lost} = Endin
         ],
         Arguments <- All
     ].
+
+count(Fault, Faults) -> length([Fault || Same <- Faults, Same =:= Fault]).
 
 %% Tables
 

@@ -116,6 +116,7 @@ groups() ->
             cut_off_is_unknown,
             late_across_is_unknown,
             a_monitor_that_hangs,
+            a_monitor_that_exits,
             a_crash_of_any_function,
             an_idle_server_is_unknown,
             a_call_that_is_out,
@@ -385,6 +386,29 @@ a_monitor_that_hangs(Config) ->
         ?assertMatch(
             [#{~"gap" := 20, ~"open" := 0, ~"partial" := 0}], rows(~"partitions", Document)
         )
+    end).
+
+%% It kills what runs it, again and again: one fault, with its number.
+a_monitor_that_exits(Config) ->
+    Path = filename:join(folder(Config), "known_exits.erl"),
+    Exits = string:replace(?HANGS, "20) -> hang()", "20) -> exit(self(), kill)"),
+    ok = file:write_file(Path, string:replace(Exits, "known_hang", "known_exits")),
+    in_node(fun(Node) ->
+        _ = erpc:call(Node, known, pumps, [3]),
+        {_, Output} = dyno_command:run([
+            "verify",
+            Path,
+            atom_to_list(Node),
+            "--cookie",
+            atom_to_list(erlang:get_cookie()),
+            "--for",
+            "2s",
+            "-o",
+            filename:rootname(Path) ++ ".json"
+        ]),
+        ct:log("~ts", [Output]),
+        says(Output, "\\([0-9]+ times\\)"),
+        ?assertMatch([_, _], binary:matches(Output, ~": killed; 3 processes were cut off"))
     end).
 
 an_idle_server_is_unknown(Config) ->

@@ -105,9 +105,16 @@ job(Keep, Values, Run) ->
     },
     dyno_cli_measurement:run(Job, Values).
 
-%% The first violation of each step of a property; the measuring process remembers these.
+%% The first violation of each step of a property, and each fault once; the measuring process
+%% remembers these.
 is_shown({verdict, Report}) ->
-    Of = {dyno_verify_text:property(Report), dyno_verify_text:step(Report)},
+    is_new({dyno_verify_text:property(Report), dyno_verify_text:step(Report)});
+is_shown({fault, Node, Text}) ->
+    is_new({fault, Node, Text});
+is_shown(_Event) ->
+    true.
+
+is_new(Of) ->
     Shown =
         case get(?MODULE) of
             undefined -> #{};
@@ -115,9 +122,7 @@ is_shown({verdict, Report}) ->
         end,
     IsNew = not is_map_key(Of, Shown) andalso map_size(Shown) < ?MOST_SHOWN,
     _ = [put(?MODULE, Shown#{Of => []}) || IsNew],
-    IsNew;
-is_shown(_Event) ->
-    true.
+    IsNew.
 
 %% The recording has the first ones of all.
 more({ok, Document}) ->
