@@ -28,6 +28,7 @@ groups() ->
             bursts_count_for_what_they_take,
             who_waits_for_a_scheduler_is_not_blamed,
             says_what_is_silent,
+            priority_max_is_not_seen,
             no_share_is_below_zero
         ]}
     ].
@@ -65,6 +66,31 @@ what_waits_in_a_system_call_is_no_processor_time(Config) ->
         ?assert(abs(Waiting - 6) < 0.5, Waiting),
         ?assertMatch({_, _}, binary:match(text(Recording), ~"(a system call)"))
     end).
+
+%% It takes six of each ten milliseconds: "spin/0 100 % +/- 7.2" was told without a doubt.
+priority_max_is_not_seen(_Config) ->
+    on_node(["+S", "1"], fun(Node) ->
+        ok = run(Node, hog, spin),
+        ok = run(Node, first, first_of_all),
+        Text = text(profile(Node, 3000)),
+        ct:log("~ts", [Text]),
+        Flat = re:replace(Text, "\\s+", " ", [global, {return, binary}]),
+        Doubt = "first of [^ ]+ works at priority max, and dyno looks only when it waits",
+        ?assertMatch({match, _}, re:run(Flat, Doubt))
+    end).
+
+first_of_all() ->
+    _ = process_flag(priority, max),
+    first_of_all(erlang:monotonic_time(millisecond) + 6).
+
+first_of_all(UntilMs) ->
+    case erlang:monotonic_time(millisecond) < UntilMs of
+        true ->
+            first_of_all(UntilMs);
+        false ->
+            timer:sleep(4),
+            first_of_all(erlang:monotonic_time(millisecond) + 6)
+    end.
 
 %% In floats 1 - 0.9 - 0.1 is less.
 no_share_is_below_zero(_Config) ->

@@ -87,6 +87,8 @@ together for at most one a scheduler.
     purpose := test | profile,
     %% Processes started, without the agent's.
     started := non_neg_integer(),
+    %% Processes of priority max that worked: nothing looks while they have all schedulers.
+    before_all := [binary()],
     cpu := none | dyno_agent_cpu:counted() | {refused, dyno_agent_cpu:reason()}
 }.
 
@@ -95,6 +97,8 @@ together for at most one a scheduler.
     census := dyno_agent_stack_census:t(),
     kinds := dyno_agent_stack_kinds:t(),
     queued := [pid()],
+    %% Processes of priority max, with their reductions when they were met.
+    before_all := #{pid() => non_neg_integer()},
     waits := dyno_agent_stack_waits:t(),
     %% The answers of waiting processes at the last instant, with their reductions then.
     still := #{pid() => {Reductions :: term(), {number(), number()}, term()}},
@@ -144,6 +148,8 @@ together for at most one a scheduler.
 -define(MEAN_OF, 10).
 -define(MUCH_LONGER, 3).
 -define(FIRST_NS, 30_000).
+%% Reductions a millisecond: about a hundredth of a scheduler.
+-define(MUCH_WORK, 500).
 %% Only so much of a sleeping scheduler's waking counts for the distance of instants: with fewer,
 %% waits and shares would be less certain. The stated cost is the whole.
 -define(PLANNED_WAKING_NS, 60_000).
@@ -211,6 +217,7 @@ restarted(#{samples := Samples, threads := Threads, cpu := Cpu, kinds := Kinds} 
         still => #{},
         samples := dyno_agent_stack_samples:restart(Samples),
         instants => 0,
+        before_all => #{},
         late => {0, dyno_agent_stack_late:new(Threads)},
         started => dyno_agent_process:started_by_others(),
         cost => 0,
@@ -239,6 +246,7 @@ handle_call(read, _From, #{threads := Threads, samples := Samples, cpu := Cpu} =
             late => element(1, map_get(late, State)),
             duration_ns => nanoseconds(erlang:monotonic_time() - map_get(since, State)),
             cost_ns => nanoseconds(map_get(cost, State)),
+            before_all => before_all(State),
             samples => dyno_agent_stack_samples:read(Samples),
             waits => dyno_agent_stack_waits:read(map_get(waits, State)),
             times => dyno_agent_threads:between(
@@ -267,10 +275,31 @@ handle_info({seeds, Busy, Queued, Cost}, #{census := Census, cost := Before} = S
     {noreply, State#{
         census := dyno_agent_stack_census:seeded(Busy, Census),
         queued := Queued,
+        before_all := maps:merge(
+            #{
+                Pid => Reductions
+             || Pid <- Busy,
+                {priority, max} <- [process_info(Pid, priority)],
+                {reductions, Reductions} <- [process_info(Pid, reductions)]
+            },
+            map_get(before_all, State)
+        ),
         cost := Before + Cost
     }};
 handle_info(_Other, State) ->
     {noreply, State}.
+
+before_all(#{before_all := Met, since := Since}) ->
+    Ms = max(1, nanoseconds(erlang:monotonic_time() - Since) div 1_000_000),
+    [
+        case process_info(Pid, registered_name) of
+            {registered_name, Name} -> atom_to_binary(Name);
+            _ -> list_to_binary(pid_to_list(Pid))
+        end
+     || Pid := Before <- maps:iterator(Met, ordered),
+        {reductions, Now} <- [process_info(Pid, reductions)],
+        Now - Before > ?MUCH_WORK * Ms
+    ].
 
 %% At random, so that periodic events are not always met, or never.
 scheduled(#{each := Each, idle := {_, _, IdleMs}, share := Share} = State) ->

@@ -316,6 +316,16 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
     none(Role, Result) ++ late_or_unseen(Role, All, Result) ++ refused(Role, Result) ++
         [
             {
+                ~"before_all",
+                "~ts of ~ts works at priority max, and dyno looks only when it waits: its "
+                "functions take more than is shown, and the others less; no interval holds",
+                [dyno_recording_part:text("~ts", [lists:join(", ", Names)]), Role],
+                ?SEE_WITH_CPU
+            }
+         || #{before_all := [_ | _] = Names} <- [Result]
+        ] ++
+        [
+            {
                 ~"many_stacks",
                 "~ts of the processor time of ~ts is in more different stacks than are kept: it is "
                 "in no function",

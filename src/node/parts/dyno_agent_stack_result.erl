@@ -44,6 +44,7 @@ A function's processor time is its share of the samples, times `cpu_ns`.
     purpose := test | profile,
     waiting := [waiting()],
     started := non_neg_integer(),
+    before_all => [binary()],
     cpu := none | sampled() | {refused, dyno_agent_cpu:reason()}
 }.
 
@@ -88,7 +89,8 @@ result(#{samples := Sampled, times := Times} = Read) ->
     Weigh = fun(Class, Weight) -> Weight * maps:get(Class, Factors, 1) end,
     Leaves = maps:from_keys(Waits, true),
     Of = [{Group, stack(P, Leaves), Weigh(Class, W)} || {Class, Group, P, W} <- Chosen],
-    with_cpu(Cpu, (maps:with([instants, late, duration_ns, cost_ns, purpose, started], Read))#{
+    Same = [instants, late, duration_ns, cost_ns, purpose, started, before_all],
+    with_cpu(Cpu, (maps:with(Same, Read))#{
         cpu_ns => max(0, CpuNs - used_ns(CostNs, Times)),
         clocks => Clocks,
         seen => seen(Read),
