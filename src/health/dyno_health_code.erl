@@ -85,7 +85,7 @@ restarts(Looks) ->
 
 restarted({Kind, Name}, Times, Looks) ->
     {Count, Text, Evidence, Otherwise} = replaced(Kind, Name, Times),
-    Restarts = of_last([~"restarts"], Looks),
+    Restarts = since_first(Looks),
     %% Temporary children that end are not restarted: others are started in their place.
     Severity =
         case Restarts of
@@ -114,6 +114,12 @@ restarted({Kind, Name}, Times, Looks) ->
             end,
         look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
     }).
+
+since_first(Looks) ->
+    case dyno_health_look:growth(fun(L) -> maps:get(~"restarts", L, unknown) end, Looks) of
+        {First, Last, _, _} -> Last - First;
+        unknown -> unknown
+    end.
 
 replaced(name, Name, Times) ->
     {

@@ -262,6 +262,9 @@ holds(Bytes, Rss, IsSteady, Looks) ->
     case lists:sum([Free || {Free, _, _, _} <- All]) > Bytes / 2 of
         true ->
             [kept(lists:max(All))];
+        %% They did not answer in time.
+        false when AllHeld =:= 0 ->
+            [];
         false ->
             [
                 {warning,

@@ -384,12 +384,21 @@ together(Looks) ->
     %% A look that is late itself counts a stop of its end twice.
     min(1.0, lists:sum([N || #{~"lateness" := #{~"together_ms" := N}} <- tl(Looks)]) / max(1, Ms)).
 
+%% Native calls hold all schedulers at the same moments, too.
+runs_native(Looks) ->
+    case long_schedules(Looks) of
+        [_ | _] = Found -> [] =/= [F || #{text := Text} = F <- Found, is_native(Text)];
+        _ -> false
+    end.
+
+is_native(Text) -> binary:match(Text, [~"native function that", ~"native code"]) =/= nomatch.
+
 %% All schedulers at the same moments: caused from outside.
 stands_still(Looks) ->
     Share = together(Looks),
     Delay = delay(Looks),
     Busy = busy_of(~"normal", Looks),
-    case Share > value(stands_still) of
+    case Share > value(stands_still) andalso not runs_native(Looks) of
         %% The node's own work or other programs keep the processors: these have findings.
         true when is_number(Busy), Busy > 0.9 * Share -> [];
         true when is_number(Delay), Delay > Share / 2 -> [];

@@ -48,6 +48,9 @@ with every process in the node that asks for the time since the last call.
 -define(LEAVING, dyno_agent_leaving).
 -define(BESIDE_LEAVING, dyno_agent_beside_leaving).
 
+%% What erl_eval calls.
+-define(EVALUATOR, [erl_eval, erl_internal, erl_anno, otp_internal, ordsets, sets]).
+
 %% Bindings: Inline, Name, Other, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs,
 %% Turns, TurnsMs, Tried.
 -define(SOURCE, """
@@ -253,6 +256,8 @@ start(Node, Caller, Place, TimeoutMs) ->
         'TurnsMs' => ?TURNS_MS,
         'Tried' => ?TRIED
     },
+    %% All at once: beside long native calls each load takes seconds.
+    ok = erpc:cast(Node, code, ensure_modules_loaded, [?EVALUATOR]),
     Pid = spawn_opt(Node, erl_eval, exprs, [Expressions, Bindings], [{priority, high}]),
     Cleaner = #{pid => Pid, ref => Ref},
     case answer(Cleaner, TimeoutMs) of

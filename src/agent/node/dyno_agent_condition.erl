@@ -6,7 +6,8 @@
 Reads the node and its machine for a look: VM, operating system, threads, limits, allocators,
 tables, names, supervisors, global's locks, Mnesia's counters. Unreadable values are left out.
 
-A helper with a time limit reads `/proc`, because dirty I/O schedulers may be stuck.
+Helpers with a time limit read `/proc`, because dirty I/O schedulers may be stuck, and allocators,
+because each answer waits for all schedulers.
 """.
 
 -export([read/1, between/2, supervised/1, binaries/1, full_links/1, allocator/1]).
@@ -16,7 +17,7 @@ A helper with a time limit reads `/proc`, because dirty I/O schedulers may be st
 
 -define(MOST_TABLES, 40).
 -define(MOST_NAMES, 2000).
--define(FILES_MS, 4000).
+-define(FILES_MS, 2000).
 -define(BINARY_BYTES, 20_000_000).
 -define(MOST_HOLDERS, 300).
 -define(MOST_READ, 5).
@@ -42,10 +43,11 @@ between(Before, Now) ->
         transactions => difference(transactions, Before, Now),
         code_server => code_server(Before, Now),
         spawned => spawned(Before, Now),
-        fixed_blocks => map_get(fixed_blocks, Now) - map_get(fixed_blocks, Before),
+        fixed_blocks => made(Before, Now),
         programs => programs(Before, Now),
         counts => counts(maps:get(reports, Now)),
-        allocators => maps:get(segments, Now) ++ allocators(),
+        allocators => maps:get(segments, Now, []) ++
+            lists:append([Of || {allocator, _} := Of <- Now]),
         tables => maps:get(tables, Now),
         names => replaced(Before, Now),
         children => children(Before, Now),
@@ -61,6 +63,7 @@ read(Threads) ->
         fun() -> #{threads => dyno_agent_threads:read(Threads)} end,
         fun() -> #{machine => dyno_agent_os_health:read()} end,
         fun() -> #{stuck_files => dyno_agent_threads:stuck_files(Threads)} end
+        | [fun() -> dyno_agent_census:answered(Of) end || Of <- allocators()]
     ],
     Files = lists:foldr(
         fun maps:merge/2, #{}, [#{machine => #{}} | dyno_agent_suspect:beside(Ask, #{}, ?FILES_MS)]
@@ -72,8 +75,6 @@ read(Threads) ->
         time_ms => erlang:monotonic_time(millisecond),
         newest => element(2, dyno_agent_process:newest()),
         port => newest_port(),
-        fixed_blocks => fixed_blocks(erlang:system_info({allocator, fix_alloc})),
-        segments => segment_cache(erlang:system_info({allocator, erts_mmap})),
         vm => dyno_agent_vm:read(),
         gc => erlang:statistics(garbage_collection),
         tables => tables(),
@@ -140,8 +141,18 @@ fixed_blocks([_ | _] = Instances) ->
 fixed_blocks(false) ->
     0.
 
+made(#{fixed_blocks := A}, #{fixed_blocks := B}) -> B - A;
+made(_, _) -> 0.
+
 allocators() ->
-    lists:append([allocator(Name) || Name <- erlang:system_info(alloc_util_allocators)]).
+    [
+        fun() -> #{fixed_blocks => fixed_blocks(erlang:system_info({allocator, fix_alloc}))} end,
+        fun() -> #{segments => segment_cache(erlang:system_info({allocator, erts_mmap}))} end
+        | [
+            fun() -> #{{allocator, Name} => allocator(Name)} end
+         || Name <- erlang:system_info(alloc_util_allocators)
+        ]
+    ].
 
 %% Freed segments, such as large heaps, that the runtime keeps to use them again. The first question
 %% makes atoms, so it comes before they are counted.

@@ -52,7 +52,8 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
     %% Whether tracing the use of tables took too long.
     late := boolean(),
     counting := trace:session(),
-    counts := #{atom() => non_neg_integer()},
+    %% At the look before.
+    counts := #{atom() => non_neg_integer() | null},
     timer := reference()
 }.
 
@@ -134,16 +135,14 @@ init(#{interval_ms := IntervalMs}) ->
 
 -spec handle_call(restart | peek | read, gen_server:from(), state()) ->
     {reply, ok | result(), state()}.
-handle_call(restart, _From, #{probes := Probes, counting := Counting} = State) ->
+handle_call(restart, _From, #{probes := Probes} = State) ->
     _ = dyno_agent_lateness:read(Probes),
-    true = trace:session_destroy(Counting),
     Fresh = State#{
         start := erlang:monotonic_time(millisecond),
         looks := [],
         before := none,
         seen := dyno_agent_census:new(),
         long := #{},
-        counting := dyno_agent_some_calls:count(),
         counts := #{},
         worked := 0
     },
