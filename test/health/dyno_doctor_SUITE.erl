@@ -22,6 +22,7 @@ all() ->
         watches_a_node_that_restarts,
         names_more_illnesses,
         names_further_illnesses,
+        names_frequent_calls,
         setters_of_timers,
         a_stopped_node,
         a_server_of_another_node,
@@ -43,6 +44,8 @@ names_the_illness(_Config) -> named(cases()).
 names_more_illnesses(_Config) -> named(more_cases()).
 
 names_further_illnesses(_Config) -> named(further_cases()).
+
+names_frequent_calls(_Config) -> named(frequent_cases()).
 
 %% A queue is told once, and once more when it is gone.
 watches(_Config) ->
@@ -492,5 +495,38 @@ further_cases() ->
             "  gen:call(Next, '$gen_call', ask, infinity) end. ",
             call_cycle,
             ~"waits for"
+        }
+    ].
+
+%% Calls that are counted, and then traced for a moment.
+frequent_cases() ->
+    [
+        {
+            "start() -> [spawn(sick, charge, []) || _ <- lists:seq(1, 20)]. "
+            "charge() -> try gen_server:call(billing, charge) catch exit:_ -> ok end, "
+            "  timer:sleep(20), charge(). ",
+            failures,
+            ~"calls to billing fail: it is not there"
+        },
+        {
+            "start() -> register(price, self()), price(lists:seq(1, 1000000)). "
+            "price(All) -> garbage_collect(), timer:sleep(5), price(All). ",
+            collecting,
+            ~"price collects its heap"
+        },
+        {
+            "start() -> register(db, spawn(fun() -> timer:sleep(infinity) end)), "
+            "  register(gateway, self()), "
+            "  [monitor(process, db) || _ <- lists:seq(1, 5000)], ask(0). "
+            "ask(N) -> [monitor(process, db) || _ <- lists:seq(1, 20)], timer:sleep(10), "
+            "  ask(N + 1). ",
+            monitors,
+            ~"monitors of one process, more at each look"
+        },
+        {
+            "start() -> _ = list_to_atom(\"s\" ++ integer_to_list(erlang:unique_integer())), "
+            "  timer:sleep(3), start(). ",
+            atoms_grow,
+            ~"new atoms a second"
         }
     ].

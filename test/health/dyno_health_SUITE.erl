@@ -545,7 +545,8 @@ cases() ->
         {[pressure], warning, ~"wait for disks", #{machine => #{~"pressure_io_full" => 1_000_000}}},
         {[network], note, ~"accept queue was full", #{machine => #{~"ListenOverflows" => 78}}},
         {[restarts], critical, ~"up to 2 of 2 children of shop_sup were other processes", #{
-            restarts => fun(N) -> 20 * N end, children => [#{supervisor => ~"shop_sup", children => 2, replaced => 2}]
+            restarts => fun(N) -> 20 * N end,
+            children => [#{supervisor => ~"shop_sup", children => 2, replaced => 2}]
         }},
         %% Not counted by that dyno.
         {[restarts], warning, ~"up to 2 of 2 children of shop_sup were other processes", #{
@@ -553,7 +554,8 @@ cases() ->
         }},
         %% Temporary ones, that end when their work is done.
         {[restarts], note, ~"up to 2 of 9 children of jobs_sup were other processes", #{
-            restarts => fun(N) -> N div 4 end, children => [#{supervisor => ~"jobs_sup", children => 9, replaced => 2}]
+            restarts => fun(N) -> N div 4 end,
+            children => [#{supervisor => ~"jobs_sup", children => 9, replaced => 2}]
         }},
         {[timers_set], warning, ~"processes set 51 k timers a second, and do little else", #{
             often => #{timers => 51_000}, values => #{~"vm.reductions" => 4.0e6}
@@ -852,7 +854,21 @@ standing_still_has_causes(_Config) ->
         end
      || Cause <- [
             #{machine => #{~"delay_ns" => 3_000_000_000}},
-            #{values => #{~"vm.scheduler_utilisation.normal" => 0.8}}
+            #{values => #{~"vm.scheduler_utilisation.normal" => 0.8}},
+            %% Two native calls at the same time.
+            #{
+                groups => [group(~"shop:spin/1", 2, 0)],
+                long => [
+                    #{
+                        kind => ~"long_schedule",
+                        process => ~"<0.4.0>",
+                        group => ~"shop:spin/1",
+                        where => ~"",
+                        count => 10,
+                        most_ms => 500
+                    }
+                ]
+            }
         ]
     ].
 

@@ -295,8 +295,8 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     Some = lists:sublist(Chosen ++ Waiting, ?MOST_ASKED),
     IfOften = fun(Key, PerS, Ask) ->
         case {Counts, map_get(counts, State)} of
-            {#{Key := N}, #{Key := Before}} when is_integer(N), is_integer(Before) ->
-                lists:append([Ask(Some) || 1000 * (N - Before) > PerS * Ms]);
+            {#{Key := Count}, #{Key := Then}} when is_integer(Count), is_integer(Then) ->
+                lists:append([Ask(Some) || 1000 * (Count - Then) > PerS * Ms]);
             _ ->
                 []
         end
