@@ -73,8 +73,8 @@ counted(Text) ->
         _ ->
             lists:foldl(
                 fun({Many, One}, Of) ->
-                    Options = [global, {return, binary}],
-                    re:replace(Of, [?COUNT_OF_1, Many, "\\b"], ["1 \\1\\2", One], Options)
+                    Pattern = [?COUNT_OF_1, Many, "\\b"],
+                    iolist_to_binary(re:replace(Of, Pattern, ["1 \\1\\2", One], [global]))
                 end,
                 Text,
                 Verbs

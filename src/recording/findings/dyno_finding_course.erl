@@ -62,12 +62,11 @@ points(Name, Run) ->
 drift(<<"latency.p", _/binary>> = Name, Run) ->
     Values = [Ns || {_, Ns} <- points(<<"load.", Name/binary>>, Run)],
     case dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift)) of
-        {Direction, EarlyNs, LateNs} when
-            Direction =/= none, abs(LateNs - EarlyNs) > ?NOTICEABLE_NS
-        ->
-            hd([{Direction, EarlyNs, LateNs} || is_even(Run)] ++ [none]);
-        _ ->
-            none
+        {none, _, _} ->
+            none;
+        {Direction, EarlyNs, LateNs} ->
+            IsDrift = abs(LateNs - EarlyNs) > ?NOTICEABLE_NS andalso is_even(Run),
+            hd([{Direction, EarlyNs, LateNs} || IsDrift] ++ [none])
     end;
 drift(_Name, _Run) ->
     none.
@@ -95,8 +94,8 @@ drifting(Of, Direction, {Early, Late}, At) ->
         advice =>
             case Direction of
                 up -> <<
-                    "Look for what grows in the targets: tables, queues, heaps. Compare it only "
-                    "with runs of the same length."
+                    "Look for what grows in the targets (tables, queues, heaps), or for programs "
+                    "that began meanwhile. Compare it only with runs of the same length."
                 >>;
                 down -> ~"Warm up for longer (warmup_ms)."
             end

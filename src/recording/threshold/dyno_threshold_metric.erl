@@ -176,16 +176,26 @@ of_started(Name, {ok, Value, Unit} = Found, Run) ->
                     {ok, Value, Unit, {Value, unknown}};
                 {~"latency", {false, true}} ->
                     {ok, Value, Unit, {unknown, Value}};
-                {_, {true, true}} ->
-                    {ok, Value, Unit, {Value, unknown}};
-                _ ->
-                    Found
+                {~"latency", _} ->
+                    Found;
+                {_, Limited} ->
+                    case Limited =:= {true, true} orelse is_search_limited(Run) of
+                        true -> {ok, Value, Unit, {Value, unknown}};
+                        false -> Found
+                    end
             end;
         nomatch ->
             Found
     end;
 of_started(_Name, Found, _Run) ->
     Found.
+
+%% A search that the generator ended gives a rate that may be higher.
+is_search_limited(Run) ->
+    case dyno_recording:metric(Run, ~"load.search.rate") of
+        {ok, #{~"low" := Low, ~"high" := null}} -> is_number(Low);
+        _ -> false
+    end.
 
 %% Whether arrivals never began, and whether the generator was the bottleneck.
 limited(~"phase", Phase, Run) ->

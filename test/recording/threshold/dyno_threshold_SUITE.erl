@@ -390,7 +390,21 @@ operations_that_never_started(_) ->
             {"throughput > 1 M/s", [~"fail", ~"fail", ~"unknown", ~"fail"]},
             {"phase.at_peak.throughput > 200 /s", [~"fail", ~"fail", ~"unknown", ~"fail"]}
         ]
-    ].
+    ],
+    %% A search that the generator ended: the rate may be higher.
+    Searched = fun(High) ->
+        #{metrics := Metrics} = Run = run(~"10", 10, 5_000_000),
+        Rate = #{
+            name => ~"load.search.rate", value => 900, unit => ~"1/s", low => 900, high => High
+        },
+        New = dyno_recording:put(dyno_recording:new(test, ~"a", #{}, #{}), status, complete),
+        {ok, Threshold} = dyno_threshold:parse("throughput > 1 M/s"),
+        [#{~"result" := Is}] = dyno_threshold:evaluate(
+            Threshold, dyno_recording:add_run(New, Run#{metrics := [Rate | Metrics]})
+        ),
+        Is
+    end,
+    ?assertEqual([~"unknown", ~"fail"], [Searched(null), Searched(1100)]).
 
 findings(_) ->
     Found = fun(Severities) ->
