@@ -500,7 +500,7 @@ how_many_processes_broke_it(Config) ->
 live_and_replay_are_equal(Config) ->
     Text =
         "property punctual of registered known_server each R "
-        "follows (call _ ref R then reply _ ref R within 50 ms)*.\n"
+        "follows (call _ ref R then reply _ ref R within 150 ms)*.\n"
         "property beats of registered known_pool at least 1 call _ within 300 ms.\n"
         "property replies of registered known_server each R "
         "always reply _ ref R implies once call _ ref R.",

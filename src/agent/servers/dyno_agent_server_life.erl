@@ -29,6 +29,8 @@
 %% session is closed for a while.
 
 -export([open/1, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, window/2]).
+%% Exported for its order
+-export([breakpoints/0]).
 -export_type([t/0, ending/0, birth/0]).
 
 -opaque t() :: #{
@@ -106,6 +108,8 @@ open_session() ->
             none
     end.
 
+-doc false.
+-spec breakpoints() -> [{mfa(), list(), list()}].
 breakpoints() ->
     Begins = fun(Behaviour, Flags) ->
         %% A message of a meta breakpoint would hold the arguments.
@@ -138,19 +142,21 @@ breakpoints() ->
     ],
     InitAck = [{'_', [], [{message, false}, {trace, ?FLAGS, []}]}],
     Ends = [{gen_server, F, A} || {F, A} <- gen_server:module_info(functions), F =:= terminate],
+    %% A process flags itself only after the breakpoints at which it would take the flags off: it
+    %% would keep them, and its stop would look like an exception.
     [
-        Begins(gen_server, ?EXCEPTION),
+        {{proc_lib, init_ack, 2}, InitAck, [local]},
         %% The module: otherwise a process that ends soon stays unknown.
         {{gen_server, init_it, 2}, [{['$1', '_'], [], [{message, '$1'}]}], [local]},
-        %% The time of a gen_statem's init is unknown.
-        Begins(gen_statem, ?BIRTH),
         {{gen_statem, init_result, 8}, Module, [local]},
         {{gen_statem, error_info, 7}, Raises, [local]},
         {{gen, name, 1}, Names, [local]},
         {{gen, get_proc_name, 1}, Names, [local]},
-        {{proc_lib, init_ack, 2}, InitAck, [local]},
         {{proc_lib, exit_p, 3}, Fails, [local]},
-        {{gen_server, try_terminate, 3}, [{'_', [], []}], [local]}
+        {{gen_server, try_terminate, 3}, [{'_', [], []}], [local]},
+        Begins(gen_server, ?EXCEPTION),
+        %% The time of a gen_statem's init is unknown.
+        Begins(gen_statem, ?BIRTH)
         | [
             {End, [{'_', [], [{message, false}, {trace, [], Flags}]}], [meta]}
          || %% Both call the last one.

@@ -348,9 +348,16 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
         {call_time, true} when State =/= alive ->
             {sum_of(2, Times, 0), LifeNs};
         {_, _} when map_get(hook, Process) =:= busy ->
-            %% A server that was idle once since then would have answered sys.
-            NeverIdleNs = min(LifeNs, asked_ns(Process, Measured)),
-            {NeverIdleNs, NeverIdleNs};
+            #{server := #{pid := Pid}} = Process,
+            case process_info(Pid, status) of
+                %% On a saturated node it may wait for its turn, and not in a callback.
+                {status, runnable} ->
+                    {undefined, 0};
+                _ ->
+                    %% A server that was idle once since then would have answered sys.
+                    NeverIdleNs = min(LifeNs, asked_ns(Process, Measured)),
+                    {NeverIdleNs, NeverIdleNs}
+            end;
         {_, _} ->
             {undefined, 0}
     end.
