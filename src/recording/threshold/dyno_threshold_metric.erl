@@ -299,7 +299,7 @@ why_none(Name, Run) ->
         string:prefix(Name, Of) =/= nomatch
     ],
     case Beyond of
-        [N | _] -> [integer_to_list(N), " operations never ended, which may be slower"];
+        [N | _] -> dyno_recording_part:text("~b operations never ended; they may be slower", [N]);
         [] -> "it was not measured"
     end.
 

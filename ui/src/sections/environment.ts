@@ -47,7 +47,8 @@ function target(node: TargetNode): string {
     return [
         node.name,
         node.otp && `OTP ${node.otp}`,
-        node.schedulers_online && `${node.schedulers_online} schedulers`,
+        node.schedulers_online &&
+            `${node.schedulers_online} scheduler${node.schedulers_online === 1 ? '' : 's'}`,
         ...clock(node),
     ]
         .filter(Boolean)
