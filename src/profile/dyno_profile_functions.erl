@@ -32,7 +32,8 @@ table(#{values := [#{name := Value} | _]} = Profile) ->
                 case is_unknown(Name) of
                     true -> none;
                     false -> #{own => Unknown, total => Unknown - maps:get(Name, Below, 0)}
-                end
+                end,
+            below => maps:get(Name, Below, 0)
         }
      || Name := Share <- Total
     ],
@@ -132,7 +133,8 @@ spec() ->
         ]
     }.
 
-%% Time whose function is not known may be of any; its own row has an upper bound only.
+%% Time whose function is not known may be of any, or of none in its stack: a ready process does not
+%% run. Its own row has an upper bound only.
 bound(Role, Key, Title) ->
     Of = atom_to_binary(Key),
     {
@@ -141,15 +143,16 @@ bound(Role, Key, Title) ->
         ratio,
         [optional, {Role, Of}],
         fun
-            (#{Key := Share, observations := Count, more := More}) when
+            (#{Key := Share, observations := Count, more := More, below := Below}) when
                 is_number(Share), is_integer(Count), Count > 0
             ->
-                {Low, High} = dyno_stats_interval:share(min(1.0, float(Share)), Count),
+                Ends = fun(S) -> dyno_stats_interval:share(min(1.0, float(S)), Count) end,
                 case {Role, More} of
-                    {high, #{Key := Beyond}} -> min(1.0, High + Beyond);
-                    {high, none} -> High;
+                    {high, #{Key := Beyond}} -> min(1.0, element(2, Ends(Share)) + Beyond);
+                    {high, none} -> element(2, Ends(Share));
                     {low, none} -> 0.0;
-                    {low, _} -> Low
+                    {low, _} when Key =:= total -> element(1, Ends(max(0.0, Share - Below)));
+                    {low, _} -> element(1, Ends(Share))
                 end;
             (_) ->
                 undefined

@@ -73,6 +73,8 @@ functions_of_stacks(_Config) ->
     [#{~"own_high" := A, ~"total_high" := AWith}, #{~"own_high" := B, ~"total_high" := BWith}] =
         Highs,
     ?assert(A > 0.9 andalso AWith < 0.95 andalso B > 0.9 andalso BWith > 0.9, Highs),
+    [#{~"total" := 0.9, ~"total_low" := ALow} | _] = Highs,
+    ?assert(ALow > 0.05 andalso ALow < 0.1, ALow),
     ?assertEqual([], dyno_profile_functions:warnings([Of])).
 
 samples_chosen_processes(_Config) ->

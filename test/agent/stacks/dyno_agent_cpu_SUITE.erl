@@ -354,6 +354,7 @@ a_node_under_stress_lives_on(_Config) ->
     {module, dyno_stress} = dyno_peers:send(Node, dyno_stress),
     ok = net_kernel:monitor_nodes(true),
     {ok, Agent} = attach(Node),
+    Before = erpc:call(Node, erlang, memory, [total]),
     Pid = erpc:call(Node, dyno_stress, start, []),
     EndMs = erlang:monotonic_time(millisecond) + 1000 * Seconds,
     {Starts, Samples} = started_and_ended(Agent, EndMs, 0, 0),
@@ -369,6 +370,12 @@ a_node_under_stress_lives_on(_Config) ->
         #{signal := Signal, timers := Timers} = traces(Node),
         {Signal, Timers} =:= {default, []}
     end),
+    %% The modules of the compiler stay: 7 MB.
+    ok = until(fun() -> erpc:call(Node, erlang, memory, [total]) < Before + 40_000_000 end),
+    ct:pal("~b kB before, ~b after", [
+        Kb div 1000
+     || Kb <- [Before, erpc:call(Node, erlang, memory, [total])]
+    ]),
     _ = dyno_agent:detach(Agent),
     receive
         {nodedown, Node} -> ct:fail(node_died)
