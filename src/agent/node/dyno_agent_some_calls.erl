@@ -354,10 +354,9 @@ sum(Counts) ->
 -doc "The servers of these processes' calls that fail, and why, the most frequent first.".
 -spec failures([pid()]) -> [#{server | why := binary(), times := pos_integer()}].
 failures(Pids) ->
-    Call = {'_', call, ['$1' | '_']},
     Spec = [
-        {[{'$2', Call}], [{is_atom, '$2'}], [{message, {{'$1', '$2'}}}]},
-        {[{{'$2', '_'}, Call}], [{is_atom, '$2'}], [{message, {{'$1', '$2'}}}]}
+        {[{Why, {'_', call, ['$1' | More]}}], [{is_atom, '$2'}], [{message, {{'$1', '$2'}}}]}
+     || Why <- ['$2', {'$2', '_'}], More <- [['_'], ['_', '_']]
     ],
     [
         #{server => server(Server), why => atom_to_binary(Why), times => N}
