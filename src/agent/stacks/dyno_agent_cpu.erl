@@ -15,8 +15,8 @@ The sampler refuses rather than guesses: it probes the emulator's layout
 (`m:dyno_agent_cpu_trial`).
 
 ## Cost
-5 to 10 us of processor a sample, less than 0.3 %; 100 ms of one processor at the start. A system
-call of foreign code that does not restart after a signal may return EINTR.
+5 to 10 us of processor a sample, and 1 to 2 ms a second: less than 0.5 %; 100 ms at the start. A
+system call of foreign code that does not restart after a signal may return EINTR.
 """.
 
 -behaviour(gen_server).

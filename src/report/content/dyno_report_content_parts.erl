@@ -194,6 +194,11 @@ shown(#{~"values" := [Value | _]} = Profile, Title, _Top, #{view := View}) when 
 shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
     Samples = dyno_report_stacks:samples(Profile),
     {Own, All, Whole} = sums(1, Samples),
+    {_, Below, _} = sums(1, [
+        Of
+     || {_, Stack, _} = Of <- Samples,
+        dyno_recording_part:is_unknown(dyno_recording_part:innermost(Stack))
+    ]),
     Count = get(~"observations", Profile),
     Unit = get(~"unit", First, ~"1"),
     {Unknown, Known} = lists:partition(
@@ -211,7 +216,9 @@ shown(#{~"values" := [First | Others]} = Profile, Title, Top, _Options) ->
             {~"share", number, fun(Of) -> share(Of, Whole, Count) end},
             {~"", optional, fun(Of) -> off_by(Of, Whole, Count) end},
             {~"with callees", number, fun({Function, _}) ->
-                share({Function, map_get(Function, All)}, Whole, Count)
+                share(
+                    {Function, map_get(Function, All), maps:get(Function, Below, 0)}, Whole, Count
+                )
             end}
         ] ++
             [
@@ -246,10 +253,14 @@ with_count(Title, Profile) ->
     Observed = dyno_recording_part:observed(Of(~"observations"), Of(~"seen"), Of(~"scheduler")),
     iolist_to_binary([Title, Observed]).
 
-%% The interval of a share of samples, and whether it is narrow.
-bounds({Function, Value}, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->
+%% The interval of a share of samples, and whether it is narrow. Time below a function of which the
+%% function is not known may be none of it.
+bounds({Function, Value}, Whole, Count) ->
+    bounds({Function, Value, 0}, Whole, Count);
+bounds({Function, Value, Below}, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->
     Share = min(1.0, Value / Whole),
-    {Low, High} = dyno_stats_interval:share(Share, Count),
+    {_, High} = dyno_stats_interval:share(Share, Count),
+    {Low, _} = dyno_stats_interval:share(max(0.0, Share - Below / Whole), Count),
     case dyno_recording_part:is_unknown(Function) of
         true -> {false, 0.0, High};
         false -> {High - Low =< ?WIDE * Share, Low, High}
@@ -262,9 +273,9 @@ told(Known, _Show, _Bounds) -> Known.
 
 share(_Of, Whole, _Count) when Whole =< 0 ->
     ~"-";
-share({_, Value} = Of, Whole, Count) ->
+share(Of, Whole, Count) ->
     Show = fun(Share) -> measured(Share, ~"ratio") end,
-    told(Show(Value / Whole), Show, bounds(Of, Whole, Count)).
+    told(Show(element(2, Of) / Whole), Show, bounds(Of, Whole, Count)).
 
 off_by(Of, Whole, Count) ->
     case bounds(Of, Whole, Count) of

@@ -372,7 +372,7 @@ shares_of_no_function(_Config) ->
     ?assertEqual(
         [
             ~"  function        time   share           with callees",
-            ~"  m:f/1         400 ms    40 %  +/- 3.1         100 %  ########",
+            ~"  m:f/1         400 ms    40 %  +/- 3.1        > 37 %  ########",
             ~"  (not seen)  < 630 ms  < 63 %                 < 63 %"
         ],
         section(~"profile", of_run(#{profiles => [Profile]}))
