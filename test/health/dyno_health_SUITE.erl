@@ -44,6 +44,8 @@ a_healthy_node(_Config) ->
             ]
         )
      || Changes <- [
+            %% Cowboy at full load.
+            #{often => #{timers => 34_000}, values => #{~"vm.reductions" => 8.0e6}},
             #{},
             #{values => Held},
             #{suspects => [suspect(#{queue => fun(_) -> 19 end, stack => Registrar})]},
