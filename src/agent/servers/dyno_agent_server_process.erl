@@ -350,8 +350,8 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
         {_, _} when map_get(hook, Process) =:= busy ->
             #{server := #{pid := Pid}} = Process,
             case process_info(Pid, [status, message_queue_len]) of
-                %% On a saturated node it may wait for its turn, and not in a callback; and if it has
-                %% taken the request, only its answer is still on its way.
+                %% On a saturated node it may wait for its turn, and not in a callback; and if it
+                %% has taken the request, its answer is only on its way.
                 [{status, Status}, {_, Waiting}] when Status =/= runnable, Waiting > 0 ->
                     %% A server that was idle once since then would have answered sys.
                     NeverIdleNs = min(LifeNs, asked_ns(Process, Measured)),
