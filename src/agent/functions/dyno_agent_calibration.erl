@@ -145,14 +145,8 @@ is_over(EndMs) -> erlang:monotonic_time(millisecond) > EndMs.
 -spec close(caller()) -> ok.
 close({Session, Callers, _Measures}) ->
     true = trace:session_destroy(Session),
-    lists:foreach(fun ended/1, Callers).
-
-ended({Pid, Ref}) ->
-    unlink(Pid),
-    exit(Pid, kill),
-    receive
-        {'DOWN', Ref, process, Pid, _} -> ok
-    end.
+    _ = [demonitor(Ref, [flush]) || {_, Ref} <- Callers],
+    lists:foreach(fun({Pid, _}) -> dyno_agent_process:kill(Pid) end, Callers).
 
 caller(Owner, Calls) ->
     receive

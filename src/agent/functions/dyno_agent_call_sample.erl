@@ -59,11 +59,9 @@ sample(Sampler) -> dyno_agent_process:ask(Sampler, sample).
 close(none) ->
     ok;
 close(Sampler) ->
-    unlink(Sampler),
     _ = dyno_agent_process:ask(Sampler, sample),
     ok = dyno_agent_process:ask(Sampler, close),
-    exit(Sampler, kill),
-    ok.
+    dyno_agent_process:kill(Sampler).
 
 -spec begin_sample(pid(), [spec()], [pid()], pos_integer()) -> no_return().
 begin_sample(Owner, Functions, Without, Most) ->

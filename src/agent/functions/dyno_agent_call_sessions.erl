@@ -168,16 +168,8 @@ flag(Session, []) ->
 flag(Session, Selectors) ->
     Filter = dyno_agent_process_filter:new(Selectors),
     _ = [trace:process(Session, new, true, [call, ?KEPT]) || new <- Selectors],
-    lists:foreach(
-        fun(Pid) ->
-            try
-                trace:process(Session, Pid, true, [call, ?KEPT, set_on_spawn])
-            catch
-                error:badarg -> 0
-            end
-        end,
-        dyno_agent_process_filter:running(Filter)
-    ).
+    Running = dyno_agent_process_filter:running(Filter),
+    dyno_agent_self_calls:flag(Session, Running, on, [call, ?KEPT, set_on_spawn]).
 
 -doc "Stops timing; discards unread rows.".
 -spec close_window(t()) -> t().

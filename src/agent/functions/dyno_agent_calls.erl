@@ -15,15 +15,7 @@ The runtime keeps times by function and process, also of ended processes: with t
 processes started a second these rows would grow without limit. So after a number of starts the rows
 are read and reset, and only sums are kept. Meanwhile calls are counted and not timed.
 
-```
-this process, looks twice a second
-  +- dyno_agent_call_sessions: the breakpoints
-  +- dyno_agent_call_budget, pure: what is counted, discovered and timed at the level `budget`
-  +- dyno_agent_call_rows, dyno_agent_call_sums (pure): the rows are read and summed
-  +- dyno_agent_overhead: what measuring adds to a call; goes on measuring it
-  +- dyno_agent_call_sample: how many measured calls a function makes
-  +- dyno_agent_processes: which groups processes are of
-```
+This process looks twice a second.
 
 ## Cost
 On the node, per call of a measured function: 13 ns for `call_count`, 74 ns for `call_time`, 37 ns

@@ -13,7 +13,7 @@
 %% The session's tracer is an idle process: a tracer cannot be counted itself.
 
 -export([open/2, set/2, count/2, restart/1, pause/1, calls/1, close/1]).
--export([flag/3]).
+-export([flag/3, flag/4]).
 -export_type([own/0]).
 
 -opaque own() ::
@@ -63,11 +63,15 @@ count(#{session := Session}, Pids) -> flag(Session, Pids, on).
 
 -doc "Sets or clears the call flag of processes; ignores ended ones.".
 -spec flag(trace:session(), [pid()], on | off) -> ok.
-flag(Session, Pids, How) ->
+flag(Session, Pids, How) -> flag(Session, Pids, How, [call]).
+
+-doc "The same of these flags.".
+-spec flag(trace:session(), [pid()], on | off, [atom()]) -> ok.
+flag(Session, Pids, How, Flags) ->
     lists:foreach(
         fun(Pid) ->
             try
-                _ = trace:process(Session, Pid, How =:= on, [call]),
+                _ = trace:process(Session, Pid, How =:= on, Flags),
                 ok
             catch
                 error:badarg -> ok
@@ -106,6 +110,4 @@ close(none) ->
     ok;
 close(#{session := Session, tracer := Tracer}) ->
     _ = trace:session_destroy(Session),
-    unlink(Tracer),
-    exit(Tracer, kill),
-    ok.
+    dyno_agent_process:kill(Tracer).

@@ -11,13 +11,6 @@ breakpoints and no flags, so calls keep their speed. The measured cost of an ins
 distance: at least 3 ms, and as much as takes 1.5 % of one scheduler for a profile, 1 % beside other
 instruments. At some instants waiting processes are asked too, for the calls in which they wait.
 
-```
-dyno_agent_stack_census: who runs?  -->  process_info(Pid, current_stacktrace)
-                                                   |
-       dyno_agent_process_table: which group?      v
-       dyno_agent_kind, where it is not known --> dyno_agent_stack_samples, bounded
-```
-
 ## Meaning of a sample
 A running process answers at the end of its time slice. So a process that computes for long is seen
 where it computes. Native code that does not yield makes the answer late, or the instant itself:
