@@ -85,8 +85,9 @@ text(Characters) ->
 
 %% The overhead of tracing is subtracted. If less than the overhead is left, the time is within its
 %% error: it is told as less than `below`.
-latency(MFA, #{count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets} = Histogram) ->
-    #{overhead_ns := OverheadNs} = Histogram,
+latency(MFA, #{overhead_ns := OverheadNs} = Of) ->
+    #{count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets} = Of,
+    Histogram = maps:remove(overhead_ns, Of),
     Known = fun
         (Ns) when Ns < OverheadNs -> null;
         (Ns) -> round(Ns)

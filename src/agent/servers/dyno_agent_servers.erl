@@ -193,6 +193,7 @@ measured.
     schedulers := [tuple()],
     processor_ns := non_neg_integer(),
     own_ns := non_neg_integer(),
+    own_served := #{info := non_neg_integer()},
     %% For the level: the schedulers a second ago; the share of all that the last window took.
     second := [tuple()],
     share := float(),

@@ -208,7 +208,7 @@ is_biased(All, Timed) -> Timed < ?NEARLY_ALL * All.
 is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
 
 -doc "The time in which the runtime did not time a server, as it is called often.".
--spec untimed_ns(#{served := non_neg_integer(), atom() => _}) -> non_neg_integer().
+-spec untimed_ns(#{served := non_neg_integer(), atom() => _}) -> number().
 untimed_ns(#{served := Served, life_ns := LifeNs} = Server) ->
     #{busy_of_ns := HookNs, cpu_of_ns := TimedNs} = Server,
     case Served * 1.0e9 > ?OFTEN * LifeNs of
