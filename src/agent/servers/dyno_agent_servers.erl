@@ -187,7 +187,7 @@ measured.
     %% The runtime's times of processes still unknown at the window's end.
     unknown := dyno_agent_server_breakpoints:times(),
     outstanding := #{pid() => integer()},
-    %% The window's start on the monotonic and the system clock; this process's work in it.
+    %% The window's start on both clocks; this process's work and messages in it.
     started := integer(),
     started_system := integer(),
     schedulers := [tuple()],
