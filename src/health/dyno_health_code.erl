@@ -237,13 +237,14 @@ hanging(Look) ->
     end.
 
 code_work(PerS, Looks) ->
+    Sought = sought(Looks),
     dyno_finding:new(code_server, none, #{
         subject => ~"code_server",
         severity => warning,
         value => PerS,
         weight => 73,
         text => text("the code server~ts is asked all the time, though no module is loaded", [
-            sought(Looks)
+            [Sought, [$, || Sought =/= ~""]]
         ]),
         evidence => text("It did ~ts reductions a second.", [show(PerS, ~"count")]),
         advice => asked_often(),
