@@ -423,21 +423,8 @@ busy(Node) ->
 
 an_interrupt_keeps_what_was_measured(_Config) ->
     with_node(fun(Node) ->
-        Self = self(),
-        {Pid, Ref} = spawn_monitor(fun() ->
-            exit(
-                dyno_servers_run:run([Node], #{
-                    servers => selector(dyno_shop),
-                    show => fun(Event) ->
-                        Self ! {shown, Event},
-                        ok
-                    end
-                })
-            )
-        end),
-        receive
-            {shown, {window, _}} -> Pid ! dyno_interrupt
-        end,
+        {Pid, Ref} = with_a_window(Node),
+        Pid ! dyno_interrupt,
         receive
             {'DOWN', Ref, process, Pid, {ok, #{~"status" := Status} = Document}} ->
                 ?assertEqual(~"interrupted", Status),
@@ -446,25 +433,30 @@ an_interrupt_keeps_what_was_measured(_Config) ->
         end
     end).
 
+%% A run until interrupted, after its first window.
+with_a_window(Node) ->
+    Self = self(),
+    Run = spawn_monitor(fun() ->
+        exit(
+            dyno_servers_run:run([Node], #{
+                servers => selector(dyno_shop),
+                show => fun(Event) ->
+                    Self ! {shown, Event},
+                    ok
+                end
+            })
+        )
+    end),
+    receive
+        {shown, {window, _}} -> Run
+    end.
+
 %% Its connection stays, and no watch had the time to find the silence.
 a_node_silent_at_the_end_is_lost(_Config) ->
     with_node(fun(Node) ->
         OsPid = list_to_integer(erpc:call(Node, os, getpid, [])),
-        Self = self(),
-        {Pid, Ref} = spawn_monitor(fun() ->
-            exit(
-                dyno_servers_run:run([Node], #{
-                    servers => selector(dyno_shop),
-                    show => fun(Event) ->
-                        Self ! {shown, Event},
-                        ok
-                    end
-                })
-            )
-        end),
-        receive
-            {shown, {window, _}} -> dyno_escript:kill("STOP", OsPid)
-        end,
+        {Pid, Ref} = with_a_window(Node),
+        dyno_escript:kill("STOP", OsPid),
         Pid ! stop,
         %% Leaving a node that says nothing has its own time.
         timer:sleep(6000),
