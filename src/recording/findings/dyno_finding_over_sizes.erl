@@ -320,7 +320,7 @@ capacities({_, Sizes} = Test, Others) ->
 taken(machine_busy, Share, #{text := Text} = Fields) ->
     case Share > limit(others_busy) of
         true ->
-            Taken = ["; other programs take ", dyno_unit:format(Share, ~"ratio")],
+            Taken = ["; other programs take at least ", dyno_unit:format(Share, ~"ratio")],
             Fields#{text := [Text, Taken], advice := ?OTHERS};
         false ->
             Fields

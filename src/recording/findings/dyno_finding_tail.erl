@@ -55,7 +55,7 @@ cause(Run, Others) ->
         [] when Others > ?MOST_OF_ALL ->
             Share = dyno_unit:format(Others, ~"ratio"),
             {
-                [": other programs took ", Share, " of the processors"],
+                [": other programs took at least ", Share, " of the processors"],
                 ~"",
                 ~"End the other programs, or test on a machine of its own."
             };

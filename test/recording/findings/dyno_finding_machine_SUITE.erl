@@ -45,24 +45,25 @@ document(Host, Node, Metrics) ->
     Empty = dyno_recording:new(test, ~"a", #{}, #{~"cores" => 2, ~"hostname" => Host}),
     lists:foldl(fun(R, D) -> dyno_recording:add_run(D, R) end, Empty, [Run(1, 0.3), Run(2, 0.89)]).
 
-%% Of two processors the node takes 0.4 and the load 0.2.
+%% Of two processors the node takes 0.4 and the load 0.2. The kernel's 0.1 may be for packets.
 other_programs(_Config) ->
     Cpu = #{name => ~"generator.cpu", value => 0.2, unit => ~"ratio"},
     Document = document(~"here", ~"shop@localhost", [Cpu]),
     ?assertMatch(
         #{1 := Less, 2 := Most} when
-            abs(Less - 0.1) < 0.001 andalso abs(Most - 0.69) < 0.001,
+            Less < 0.001 andalso abs(Most - 0.59) < 0.001,
         dyno_finding_machine:others(Document)
     ),
     [#{severity := doubt, text := Text}] = dyno_finding_machine:findings(Document),
-    ?assertEqual(~"other programs took 69 % of the machine's processors at size 2", Text),
+    ?assertEqual(~"other programs took at least 59 % of the machine's processors at size 2", Text),
     %% What the machine is full of is not the work of the node.
     [#{text := Busy, advice := Advice}] = [
         F
      || #{check := machine_busy} = F <- dyno_finding_over_sizes:findings(Document)
     ],
     ?assertEqual(
-        ~"the machine that runs shop is 99 % busy at size 2; other programs take 69 %", Busy
+        ~"the machine that runs shop is 99 % busy at size 2; other programs take at least 59 %",
+        Busy
     ),
     ?assertMatch({0, _}, binary:match(Advice, ~"End the other programs")).
 
