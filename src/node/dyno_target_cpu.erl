@@ -65,10 +65,11 @@ text({no_timers, Count}) ->
     );
 text({no_maps, Reason}) ->
     ["the emulator's memory cannot be looked up in /proc: ", file:format_error(Reason)];
-text({not_seen, Which, Right, All}) ->
+text({not_seen, Which, Right, All, Wrong}) ->
     io_lib:format(
-        "sampling a known function in a ~ts scheduler gave ~b samples, of which ~b were right",
-        [Which, All, Right]
+        "sampling a known function in a ~ts scheduler gave ~b samples, of which ~b were right; a "
+        "wrong one: ~0tp",
+        [Which, All, Right, Wrong]
     );
 text({trial_failed, Reason}) ->
     io_lib:format("trying the sampler failed: ~0tP", [Reason, 10]);

@@ -45,7 +45,12 @@ mapping(Line) ->
 %% The runtime maps its code twice, by a file without a name.
 name([]) -> code;
 name([<<"/memfd:", _/binary>> | _]) -> code;
-name([<<"/dev/shm/", _/binary>>, ~"(deleted)"]) -> code;
+name([<<"/dev/shm/", Name/binary>> = Path, ~"(deleted)"]) ->
+    %% The sampler's own library may have been loaded from there.
+    case filename:extension(Name) of
+        ~".so" -> name([Path]);
+        _ -> code
+    end;
 name([<<"[anon", _/binary>> | _]) -> code;
 name([<<"[", _/binary>> = Name | _]) -> Name;
 name([Path | _]) -> <<"[", (filename:basename(Path))/binary, "]">>.

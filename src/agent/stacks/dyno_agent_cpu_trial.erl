@@ -13,7 +13,10 @@
 
 -type reason() ::
     dyno_agent_cpu_layout:reason()
-    | {not_seen, normal | dirty, Right :: non_neg_integer(), All :: non_neg_integer()}
+    %% Stacks that were right, all, and the last that was wrong.
+    | {not_seen, normal | dirty, non_neg_integer(), non_neg_integer(), [
+        dyno_agent_cpu_frames:frame()
+    ]}
     | {trial_failed, term()}.
 
 -define(NS, 24_000_000).
@@ -40,24 +43,27 @@ Whether a session finds the known functions. Takes 50 ms of processor time, up t
     {ok, dyno_agent_cpu_frames:t()} | {error, reason()}.
 test(Session, Frames) ->
     maybe
-        {ok, Next} ?= tried(normal, Session, Frames, 0, 0, ?ROUNDS),
-        tried(dirty, Session, Next, 0, 0, ?ROUNDS)
+        {ok, Next} ?= tried(normal, Session, Frames, 0, [], ?ROUNDS),
+        tried(dirty, Session, Next, 0, [], ?ROUNDS)
     end.
 
-tried(Which, _Session, _Frames, Right, All, 0) ->
-    {error, {not_seen, Which, Right, All}};
-tried(Which, Session, Frames, Right, All, Rounds) ->
+tried(Which, _Session, _Frames, Right, Wrong, 0) ->
+    {error, {not_seen, Which, Right, Right + length(Wrong), lists:append(lists:sublist(Wrong, 1))}};
+tried(Which, Session, Frames, Right, Wrong, Rounds) ->
     maybe
         _ = dyno_agent_cpu_nif:drain(Session, ?MOST_SAMPLES),
         {ok, Pid} ?= beside(Which, ?NS),
         Samples = dyno_agent_cpu_nif:drain(Session, ?MOST_SAMPLES),
         {Decoded, Next} = dyno_agent_cpu_frames:decode(Session, Samples, Frames),
-        Stacks = [Stack || {Of, Stack, _} <- Decoded, Of =:= Pid],
-        NowRight = Right + length([x || Stack <- Stacks, is_right(Which, Stack)]),
-        NowAll = All + length(Stacks),
+        {New, NewWrong} = lists:partition(
+            fun(Stack) -> is_right(Which, Stack) end,
+            [Stack || {Of, Stack, _} <- Decoded, Of =:= Pid]
+        ),
+        NowRight = Right + length(New),
+        NowWrong = NewWrong ++ Wrong,
         case NowRight >= ?LEAST of
-            true when NowRight >= ?RIGHT * NowAll -> {ok, Next};
-            _ -> tried(Which, Session, Next, NowRight, NowAll, Rounds - 1)
+            true when NowRight >= ?RIGHT * (NowRight + length(NowWrong)) -> {ok, Next};
+            _ -> tried(Which, Session, Next, NowRight, NowWrong, Rounds - 1)
         end
     end.
 

@@ -27,6 +27,7 @@ groups() ->
         {pure, [parallel], [
             a_place_that_is_the_only_one_is_found,
             several_places_are_refused,
+            a_refusal_shows_a_wrong_stack,
             other_emulators_are_refused,
             code_is_what_is_of_no_file,
             stacks_keep_both_ends
@@ -108,6 +109,11 @@ seen(Words, Targets, Keys) ->
 
 words(Words) -> <<<<Word:64/native>> || Word <- Words>>.
 
+a_refusal_shows_a_wrong_stack(_Config) ->
+    Wrong = [{m, f, 1}, {library, ~"[libx.so]"}],
+    Text = unicode:characters_to_list(dyno_target_cpu:text({not_seen, dirty, 1, 9, Wrong})),
+    ?assertMatch({match, _}, re:run(Text, "9 samples.* 1 were right.*libx"), Text).
+
 other_emulators_are_refused(_Config) ->
     Supported = fun dyno_agent_cpu_layout:supported/3,
     Linux = {unix, linux},
@@ -134,10 +140,13 @@ code_is_what_is_of_no_file(_Config) ->
         4000-5000 r-xp 00000000 00:00 0
         5000-6000 rwxp 00000000 00:00 0
         7000-8000 r-xs 00000000 00:01 9    /memfd:vmem (deleted)
+        a000-b000 r-xp 00000000 00:18 3    /dev/shm/shm-id-1 (deleted)
+        c000-d000 r-xp 00000000 00:18 4    /dev/shm/dyno-12/dyno_cpu_nif.so (deleted)
         9000-a000 r-xp 00000000 00:00 0    [vdso]
         """,
     #{code := Code} = Maps = dyno_agent_cpu_maps:parse(Text),
-    ?assertEqual([{16#4000, 16#6000}, {16#7000, 16#8000}], Code),
+    ?assertEqual([{16#4000, 16#6000}, {16#7000, 16#8000}, {16#a000, 16#b000}], Code),
+    ?assertEqual(~"[dyno_cpu_nif.so]", dyno_agent_cpu_maps:library(16#c000, Maps)),
     ?assertEqual(~"[beam.smp]", dyno_agent_cpu_maps:library(16#1fff, Maps)),
     ?assertEqual(~"[vdso]", dyno_agent_cpu_maps:library(16#9000, Maps)),
     ?assertEqual(~"[unknown]", dyno_agent_cpu_maps:library(16#2000, Maps)).
