@@ -70,7 +70,7 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
     high := float() | undefined,
     %% The runs of the side that has fewer.
     runs => pos_integer(),
-    %% The code's work changes with the calls before it.
+    %% The code's work changes with the calls before it, or response times within runs.
     drifts => true,
     verdict := verdict()
 }.
@@ -321,9 +321,15 @@ warnings(Changes, Differences) ->
             },
             {
                 ~"drifts",
-                [x || #{drifts := true} <- Changes],
+                [x || #{drifts := true} <- Rounds],
                 "the time of a code depends on how long it is measured, as its work changes from "
                 "call to call: it has no verdict"
+            },
+            {
+                ~"course",
+                [x || #{drifts := true, of_each := run} <- Changes],
+                "response times changed within runs: intervals include that change, as the ratio "
+                "depends on how long the runs lasted"
             },
             {
                 ~"one_run",

@@ -8,8 +8,10 @@ doc/comparing.md defines each condition.
 
 A gate passes only if the whole interval of each asked metric is within the share; if an interval
 reaches beyond, or is missing, the verdict is `unknown`. For tests `slower` and `faster` ask only
-metrics that few runs can judge: throughput and the median response time. Other response times fail
-the gate if judged beyond the share, and otherwise do not count; the verdict says so.
+metrics that few runs can judge: throughput and the median response time. If whole runs differ too
+much, those of their best parts are asked instead, unless whole runs are surely worse. Other
+response times fail the gate if judged beyond the share, and otherwise do not count; the verdict
+says so.
 """.
 
 -export([parse/1, check/2, of_metric/2, is_exact/1, names/1]).
@@ -149,7 +151,11 @@ The condition as a verdict of a recording; `Failing` has the changes that meet t
     #{atom() => term()}.
 verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes, Failing) ->
     Relevant = relevant(Subject, Changes),
-    {Asked, Others} = lists:partition(fun(C) -> is_asked(Subject, C) end, Relevant),
+    Asked = [
+        asked(Condition, Change, Relevant)
+     || Change <- Relevant, is_asked(Subject, Change)
+    ],
+    Others = [C || C <- Relevant -- Asked, not dyno_compare_metrics:is_calm(C)],
     Open = furthest_first(Condition, [Change || Change <- Asked, is_open(Condition, Change)]),
     {Value, Result, Text} =
         case {Failing, Open, Asked} of
@@ -183,6 +189,29 @@ is_asked(Subject, Change) when Subject =:= ~"slower"; Subject =:= ~"faster" ->
     dyno_compare_metrics:is_asked(Change);
 is_asked(_Subject, _Change) ->
     true.
+
+%% The whole runs' change, or that of their best parts.
+asked(Condition, #{item := Item, metric := Metric} = Whole, Changes) ->
+    Calm = dyno_compare_metrics:calm(Metric),
+    Parts = [
+        C
+     || #{item := I, metric := M} = C <- Changes,
+        I =:= Item,
+        M =:= Calm,
+        is_open(Condition, Whole),
+        not is_open(Condition, C),
+        not (is_beyond(Condition, Whole) andalso is_worse(Condition, Whole))
+    ],
+    hd(Parts ++ [Whole]).
+
+%% The interval has no value of unchanged code.
+is_worse(_Condition, #{low := undefined}) ->
+    false;
+is_worse(Condition, #{low := Low, high := High} = Change) ->
+    case is_upwards(Condition, Change) of
+        true -> Low > 1;
+        false -> High < 1
+    end.
 
 %% Changes without an interval come first: nothing is known of them.
 furthest_first(Condition, Changes) ->
@@ -252,8 +281,10 @@ doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
         "recordings; measure both with --repeat 5",
         [Metric, Item]
     );
-doubt(_Condition, #{drifts := true} = Change) ->
+doubt(_Condition, #{drifts := true, of_each := round} = Change) ->
     [sentence(Change), ", but the time of the code depends on how long it is measured"];
+doubt(_Condition, #{drifts := true} = Change) ->
+    [sentence(Change), ", but response times changed within runs, so it depends on their length"];
 doubt(_Condition, #{low := undefined, of_each := round} = Change) ->
     [sentence(Change), ", in too few rounds for a verdict"];
 doubt(_Condition, #{low := undefined} = Change) ->

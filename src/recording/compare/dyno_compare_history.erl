@@ -68,6 +68,7 @@ judged(Document) ->
         Metric
      || #{kind := Kind, metric := Name} = Metric <- dyno_compare_metrics:metrics(Document, []),
         Kind =:= time orelse Kind =:= amount,
+        not is_map_key(drifts, Metric),
         not lists:member(Name, ?PARTS_OF_MEMORY),
         Value <- [value(Metric)],
         is_float(Value) andalso Value > 0

@@ -8,7 +8,8 @@
 %% repetition. Both: names in conditions, which may be thresholds' names or table cells of columns
 %% with a better direction. Other commands: metrics of runs and such cells. Pure.
 
--export([metrics/2, change/4, code/3, functions/1, memory/0, work/0, nearest/2, is_asked/1]).
+-export([metrics/2, change/4, code/3, functions/1, memory/0, work/0, nearest/2]).
+-export([is_asked/1, is_calm/1, calm/1]).
 -export_type([metric/0, names/0]).
 
 -type metric() :: #{
@@ -20,8 +21,8 @@
     of_each := round | run,
     better := lower | higher,
     values := [number(), ...],
-    %% The work of a code changes with the calls before it: no verdict holds.
-    drifts => true,
+    %% The work of a code changes with the calls before it: no verdict holds. Of a test: its course.
+    drifts => true | float(),
     %% The error of each value from its run's course; asked metrics only.
     errors => [dyno_stats_runs:error(), ...]
 }.
@@ -39,11 +40,15 @@
 ]).
 
 %% Metrics that three runs can judge: a run's high percentiles come from a few operations, and its
-%% mean from the highest. The recording has their courses.
+%% mean from the highest. The recording has their courses; the quantile is that of their best parts.
 -define(ASKED, #{
-    ~"throughput" => ~"load.throughput",
-    ~"latency.p50" => ~"load.latency.p50"
+    ~"throughput" => {~"load.throughput", 0.95},
+    ~"latency.p50" => {~"load.latency.p50", 0.05}
 }).
+-define(CALM, ~".calm").
+%% Fewer parts of a run, or fewer operations in each, say nothing of the best.
+-define(PARTS, 10).
+-define(OPERATIONS, 50).
 
 %% Metrics that decide conditions on all times come first.
 -define(OF_TESTS, [
@@ -78,9 +83,11 @@ metrics(#{~"command" := Command} = Document, Names) when
 ->
     lists:append([
         [
-            with_errors(Metric#{kind := Kind, better := Better}, Runs)
+            with_course(M, Runs)
          || {Name, Kind, Better} <- ?OF_TESTS,
-            Metric <- named(Name, Place, Runs)
+            Whole <- named(Name, Place, Runs),
+            Metric <- [Whole#{kind := Kind, better := Better}],
+            M <- [with_errors(Metric, Runs) | of_calm_parts(Metric, Runs)]
         ] ++ work(Place, Runs) ++ lists:append([named(Name, Place, Runs) || Name <- ?OF_NODES]) ++
             functions(Place, Runs)
      || {Place, Runs} <- places(Document)
@@ -91,7 +98,7 @@ metrics(Document, _Names) ->
 with_errors(#{metric := Name, values := Values} = Metric, Runs) ->
     Errors = [
         error_of(Series, Run)
-     || #{Name := Series} <- [?ASKED],
+     || #{Name := {Series, _}} <- [?ASKED],
         #{~"metrics" := Of} = Run <- Runs,
         #{~"name" := N} <- Of,
         N =:= Name
@@ -102,11 +109,40 @@ with_errors(#{metric := Name, values := Values} = Metric, Runs) ->
     end.
 
 error_of(Name, Run) ->
-    case dyno_recording:series(Run, Name) of
-        [#{~"values" := Values}] ->
-            dyno_stats_runs:error_of([Value || Value <- Values, is_number(Value)]);
-        _ ->
-            none
+    dyno_stats_runs:error_of([Value || {_, Value} <- dyno_finding_course:points(Name, Run)]).
+
+%% The kernel and other programs slow each run of the same code for a while, and no two runs alike:
+%% as wholes they differ by 10 %, in their best parts by 1 to 3 %.
+of_calm_parts(#{metric := Name, values := Values} = Metric, Runs) ->
+    Calm = [
+        dyno_stats:quantile(Parts, Quantile)
+     || #{Name := {Series, Quantile}} <- [?ASKED],
+        Run <- Runs,
+        has_calm_parts(Run),
+        Parts <- [[Value || {_, Value} <- dyno_finding_course:points(Series, Run)]],
+        length(Parts) >= ?PARTS
+    ],
+    [
+        Metric#{metric := calm(Name), values := Calm}
+     || length(Calm) =:= length(Values)
+    ].
+
+has_calm_parts(Run) ->
+    Points = dyno_finding_course:points(~"load.throughput", Run),
+    dyno_finding_course:is_even(Run) andalso length(Points) >= ?PARTS andalso
+        dyno_stats:mean([Rate || {_, Rate} <- Points]) * part_s(Points) >= ?OPERATIONS.
+
+part_s([{FirstMs, _} | _] = Points) ->
+    {LastMs, _} = lists:last(Points),
+    (LastMs - FirstMs) / 1000 / (length(Points) - 1).
+
+%% Response times that change within most runs make the result depend on their length. The machine
+%% changes single runs.
+with_course(#{metric := Name} = Metric, Runs) ->
+    Whole = hd(string:split(Name, ?CALM, trailing)),
+    case dyno_stats:median([dyno_finding_course:change(Whole, Run) || Run <- Runs]) of
+        Log when Log /= 0 -> Metric#{drifts => math:exp(abs(Log))};
+        _ -> Metric
     end.
 
 %% The reductions of an operation: of the processes that called the measured functions, if all were
@@ -139,6 +175,14 @@ work() -> ?WORK.
 -spec is_asked(#{of_each := round | run, metric := binary(), _ => _}) -> boolean().
 is_asked(#{of_each := round}) -> true;
 is_asked(#{metric := Metric}) -> is_map_key(Metric, ?ASKED).
+
+-doc "Whether the metric is of the best parts of runs.".
+-spec is_calm(#{metric := binary(), _ => _}) -> boolean().
+is_calm(#{metric := Name}) -> lists:member(Name, [calm(Of) || Of <- maps:keys(?ASKED)]).
+
+-doc "The name of a metric in the best parts of runs.".
+-spec calm(binary()) -> binary().
+calm(Name) -> <<Name/binary, ?CALM/binary>>.
 
 by_name([], _Document) ->
     [];

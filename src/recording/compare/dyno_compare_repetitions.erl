@@ -5,9 +5,12 @@
 -moduledoc """
 Judges metrics with one value for each run: the repetitions of a size on both sides. Pure.
 
-Few runs can judge throughput and median response time, which conditions on all times ask. Each end
-of their ratio's interval holds at 95 % for all sizes together (`m:dyno_stats_runs`). The verdicts
-hold for both metrics together, too.
+Few runs can judge throughput and median response time, which conditions on all times ask, of whole
+runs or of their best parts. Each end of their ratio's interval holds at 95 % for all sizes together
+(`m:dyno_stats_runs`). The verdicts hold for these four metrics together, too.
+
+If response times change within a run, the interval reaches by the same factor further to both
+sides: a ratio is known that holds at any time.
 
 Other metrics have Welch's interval (dyno_stats_welch): two repetitions a side give an interval,
 five make it narrow. Intervals that decide one condition (high percentiles of all sizes, or the
@@ -37,13 +40,14 @@ changes(Pairs, Threshold, How) ->
     ].
 
 %% Each end of an asked interval may make a different error. Each size has two asked metrics.
-level(asked, Count) -> 1 - 2 * (1 - ?LEVEL) / max(1, Count / 2);
+level(Of, Count) when Of =:= asked; Of =:= calm -> 1 - 2 * (1 - ?LEVEL) / max(1, Count / 2);
 level(_Family, Count) -> 1 - (1 - ?LEVEL) / Count.
 
 family(#{kind := time} = Metric) ->
-    case dyno_compare_metrics:is_asked(Metric) of
-        true -> asked;
-        false -> time
+    case {dyno_compare_metrics:is_asked(Metric), dyno_compare_metrics:is_calm(Metric)} of
+        {true, _} -> asked;
+        {_, true} -> calm;
+        _ -> time
     end;
 family(#{kind := other_time, item := Item, metric := ~"time per call"}) ->
     Item;
@@ -52,13 +56,16 @@ family(#{metric := Metric}) ->
 
 change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {Level, How}) ->
     #{kind := Kind, better := Better} = Metric,
+    Factor = drift(Metric) * drift(NewMetric),
     {Old, New} = {mean(Olds), mean(News)},
     Alone = {ratio(Old, New), undefined, undefined},
     {Ratio, Verdict} =
         case interval(How, Metric, NewMetric, Level) of
-            {ok, #{ratio := R, low := Low, high := High}} ->
+            {ok, #{ratio := R} = Interval} ->
+                {Low, High} = wider(Interval, Factor),
                 Judged = dyno_stats_verdict:ratio(
-                    judging({Low, High}, How, {Metric, NewMetric}, Level), least(Metric, Threshold)
+                    wider(judging(Interval, How, {Metric, NewMetric}, Level), Factor),
+                    least(Metric, Threshold)
                 ),
                 {{R, Low, High}, in_words(Judged, Kind, Better)};
             {error, too_few} ->
@@ -66,16 +73,24 @@ change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {
             {error, not_positive} ->
                 {Alone, in_words(in_order(Olds, News, Level), Kind, Better)}
         end,
-    Change = dyno_compare_metrics:change(Metric, {Old, New}, Ratio, Verdict),
-    Change#{runs => min(length(Olds), length(News))}.
+    Change = dyno_compare_metrics:change(maps:remove(drifts, Metric), {Old, New}, Ratio, Verdict),
+    Runs = Change#{runs => min(length(Olds), length(News))},
+    case Factor > 1 of
+        true -> Runs#{drifts => true};
+        false -> Runs
+    end.
 
-%% A condition holds if one of both asked metrics is judged, so each may err half as often. A
+drift(Metric) -> maps:get(drifts, Metric, 1.0).
+
+wider(#{low := Low, high := High}, Factor) -> {Low / Factor, High * Factor}.
+
+%% A condition holds if one of four metrics is judged, so each may err a quarter as often. A
 %% condition passes only if both intervals are within the share: that needs no more.
 judging(Interval, How, {Old, New}, Level) ->
-    case map_get(kind, Old) =:= time andalso dyno_compare_metrics:is_asked(Old) of
+    case lists:member(family(Old), [asked, calm]) of
         true ->
-            {ok, #{low := Low, high := High}} = interval(How, Old, New, (1 + Level) / 2),
-            {Low, High};
+            {ok, Wide} = interval(How, Old, New, (3 + Level) / 4),
+            Wide;
         false ->
             Interval
     end.

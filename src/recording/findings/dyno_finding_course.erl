@@ -10,7 +10,7 @@ Neither shows in the figures of the whole run. A closed load begins few operatio
 is away, so the share of errors is far below that of the time.
 """.
 
--export([findings/1, drift/2]).
+-export([findings/1, drift/2, change/2, points/2, is_even/1]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -19,6 +19,8 @@ is away, so the share of errors is far below that of the time.
 -define(SUCCESSES, 20).
 %% Response times of a few microseconds depend on the caches.
 -define(NOTICEABLE_NS, 10_000).
+%% The metrics of response times; those of an operation or a phase have no course of their own.
+-define(TIMES, "^((?:(?:operation|phase)\\..+\\.)?(?:latency|service)\\..+)$").
 
 -doc "Of each size, its last run; a search changes the load itself.".
 -spec findings(dyno_recording:document()) -> [dyno_finding:t()].
@@ -42,12 +44,15 @@ is_behind(Run) ->
             Served < dyno_finding_limits:value(of_offered) * Offered
         ].
 
-%% A load that changes by its plan has other response times.
+-doc "Whether the load is constant: a load that changes by its plan has other response times.".
+-spec is_even(dyno_recording:run()) -> boolean().
 is_even(Run) ->
     Offered = [Rate || {_, Rate} <- points(~"load.offered", Run)],
     dyno_recording:tables(Run, ~"phases") =:= [] andalso
         (Offered =:= [] orelse lists:max(Offered) =< 1.5 * lists:min(Offered)).
 
+-doc "The times and the known values of a series of a run.".
+-spec points(binary(), dyno_recording:run()) -> [{TimeMs :: integer(), number()}].
 points(Name, Run) ->
     [
         Point
@@ -56,29 +61,48 @@ points(Name, Run) ->
         is_number(Value)
     ].
 
--doc "How the metric `latency.p50` or `latency.p99` changed from the first third to the last.".
+-doc """
+How response times behind a metric changed from the first third to the last. The courses of
+`latency.p50` and `latency.p99` are known; all others change if one of both does, and the throughput
+of a closed load with the median.
+""".
 -spec drift(binary(), dyno_recording:run()) ->
-    {up | down, EarlyNs :: number(), LateNs :: number()} | none.
-drift(<<"latency.p", _/binary>> = Name, Run) ->
-    Values = [Ns || {_, Ns} <- points(<<"load.", Name/binary>>, Run)],
-    case dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift)) of
-        {none, _, _} ->
-            none;
-        {Direction, EarlyNs, LateNs} ->
-            IsDrift = abs(LateNs - EarlyNs) > ?NOTICEABLE_NS andalso is_even(Run),
-            hd([{Direction, EarlyNs, LateNs} || IsDrift] ++ [none])
-    end;
-drift(_Name, _Run) ->
-    none.
+    {up | down, Of :: binary(), EarlyNs :: number(), LateNs :: number()} | none.
+drift(Name, Run) ->
+    Courses =
+        case re:run(Name, ?TIMES, [{capture, all_but_first, binary}]) of
+            {match, [Of]} when Of =:= ~"latency.p50"; Of =:= ~"latency.p99" -> [Of];
+            {match, _} -> [~"latency.p50", ~"latency.p99"];
+            nomatch when Name =:= ~"throughput" -> [~"latency.p50" || is_closed(Run)];
+            nomatch -> []
+        end,
+    hd([Drift || Of <- Courses, Drift <- course(Of, Run)] ++ [none]).
+
+is_closed(Run) -> points(~"load.offered", Run) =:= [].
+
+course(Of, Run) ->
+    Values = [Ns || {_, Ns} <- points(<<"load.", Of/binary>>, Run)],
+    {Direction, EarlyNs, LateNs} =
+        dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift)),
+    [
+        {Direction, Of, EarlyNs, LateNs}
+     || Direction =/= none, abs(LateNs - EarlyNs) > ?NOTICEABLE_NS, is_even(Run)
+    ].
+
+-doc "The logarithm of the factor by which response times behind a metric changed, or 0.0.".
+-spec change(binary(), dyno_recording:run()) -> float().
+change(Name, Run) ->
+    case drift(Name, Run) of
+        {_, _, Early, Late} -> math:log(max(1, Late) / max(1, Early));
+        none -> 0.0
+    end.
 
 %% The median first: it is the surer.
 drifts(Run, At) ->
-    Found = [
+    [
         drifting(Of, Direction, {EarlyNs, LateNs}, At)
-     || Of <- ["p50", "p99"],
-        {Direction, EarlyNs, LateNs} <- [drift(list_to_binary(["latency.", Of]), Run)]
-    ],
-    lists:sublist(Found, 1).
+     || {Direction, <<"latency.", Of/binary>>, EarlyNs, LateNs} <- [drift(~"latency.mean", Run)]
+    ].
 
 drifting(Of, Direction, {Early, Late}, At) ->
     [FromNs, ToNs] = [dyno_unit:format(Ns, ~"ns") || Ns <- [Early, Late]],

@@ -216,10 +216,20 @@ drifted(#{target := {metric, Name}} = Threshold, {ok, Value, Unit}, Run, nothing
     #{operator := Operator, limit := Limit} = Threshold,
     Result = fun(Raw) -> result(Operator, based(Raw, Unit), Limit) end,
     case dyno_finding_course:drift(Name, Run) of
-        {_, Early, Late} ->
-            [First, Last] = [dyno_unit:format(Of, Unit) || Of <- [Early, Late]],
-            Words = ["whether it stays: ", First, " in the first third, ", Last, " in the last"],
-            hd([Words || Result(Late) =/= Result(Value)] ++ [nothing]);
+        {_, Of, Early, Late} ->
+            %% Others are supposed to change by the same factor.
+            End =
+                case Name of
+                    Of -> Late;
+                    ~"throughput" -> Value * max(1, Early) / max(1, Late);
+                    _ -> Value * max(1, Late) / max(1, Early)
+                end,
+            [First, Last] = [dyno_unit:format(Ns, ~"ns") || Ns <- [Early, Late]],
+            Words = [
+                ["whether it stays: ", [[Of, " was "] || Of =/= Name]],
+                [First, " in the first third, ", Last, " in the last"]
+            ],
+            hd([Words || Result(End) =/= Result(Value)] ++ [nothing]);
         none ->
             nothing
     end;

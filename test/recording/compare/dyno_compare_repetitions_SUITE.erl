@@ -19,6 +19,8 @@ all() ->
         faster,
         undecided,
         high_percentiles,
+        calm_parts,
+        drifting_runs,
         needed_repetitions,
         work,
         not_enough_data,
@@ -82,6 +84,77 @@ high_percentiles(_Config) ->
     ),
     Worse = Of([10.0, 10.1, 9.95], [9000.0, 8000.0, 9500.0]),
     ?assertMatch(#{result := fail}, gate("slower > 10%", changes(Old, Worse, []))).
+
+%% Whole runs of the same code differ by a fifth, by what slows some of their parts. Their best parts
+%% do not, and tell a code that is slower by 30 %.
+calm_parts(_Config) ->
+    Gate = fun(Olds, News) -> gate("slower > 10%", changes(document(Olds), document(News), [])) end,
+    Slowed = fun(Us, Parts) -> with_parts(Parts ++ lists:duplicate(20 - length(Parts), Us)) end,
+    Of = fun(Us) ->
+        [Slowed(Us, []), Slowed(Us * 1.01, [2 * Us || _ <- lists:seq(1, 12)]), Slowed(Us, [3 * Us])]
+    end,
+    #{result := pass, text := Text} = Gate(Of(300), lists:reverse(Of(303))),
+    [
+        ?assertMatch({_, _}, binary:match(Text, Words), Text)
+     || Words <- [
+            ~"in throughput.calm and latency.p50.calm; a difference of ",
+            ~"; throughput and latency.p50 cannot be told from so few runs"
+        ]
+    ],
+    ?assertMatch(#{result := fail}, Gate(Of(300), Of(390))),
+    %% An interval of the best parts that reaches over the limit.
+    Wide = [Slowed(Us, []) || Us <- [300, 330, 270]],
+    ?assertMatch(#{result := unknown}, Gate(Wide, Wide)),
+    %% The best parts are as before, and whole runs are surely worse: half of each is slow now.
+    Half = [Slowed(300, [F * 340 || _ <- lists:seq(1, 15)]) || F <- [1, 1.2, 1.35]],
+    ?assertMatch(#{result := unknown}, Gate([Slowed(300, []) || _ <- [1, 2, 3]], Half)),
+    %% Parts of few operations say nothing of the best.
+    Few = [(with_parts(lists:duplicate(20, 10_000)))#{~"throughput" => V} || V <- [100, 99, 101]],
+    Changes = changes(document(Few), document(Few), []),
+    ?assertNot(lists:any(fun dyno_compare_metrics:is_calm/1, Changes)).
+
+%% The ratio of runs whose response times change depends on their length; one of three that changes
+%% is the machine's.
+drifting_runs(_Config) ->
+    Rising = with_parts([300 + 20 * N || N <- lists:seq(1, 20)]),
+    Flat = with_parts(lists:duplicate(20, 500)),
+    Three = fun(Run) -> document([Run, Run, Run]) end,
+    Gate = fun(Old, New) -> gate("slower > 10%", changes(Old, New, [])) end,
+    #{result := unknown, text := Text} = Gate(Three(Rising), Three(Rising)),
+    ?assertMatch({_, _}, binary:match(Text, ~"but response times changed within runs"), Text),
+    ?assertMatch(#{result := unknown}, Gate(Three(Flat), Three(Rising))),
+    ?assertMatch(#{result := pass}, Gate(Three(Flat), document([Flat, Rising, Flat]))),
+    %% Ten times as slow at any time.
+    Slow = with_parts([3000 + 200 * N || N <- lists:seq(1, 20)]),
+    ?assertMatch(#{result := fail}, Gate(Three(Rising), Three(Slow))),
+    {ok, Compared} = dyno_compare:compare(Three(Rising), Three(Rising), #{}),
+    ?assertMatch([~"course"], [Code || #{~"code" := Code} <- maps:get(~"warnings", Compared)]),
+    %% Of an open load throughput is that of the arrivals.
+    #{series := [Throughput | _] = Series} = Rising,
+    Offered = Throughput#{name := ~"load.offered", values := lists:duplicate(20, 2000)},
+    Open = Rising#{series := [Offered | Series]},
+    [Whole] = [C || #{metric := ~"throughput"} = C <- changes(Three(Open), Three(Open), [])],
+    ?assertNot(is_map_key(drifts, Whole)).
+
+%% A run of two workers with these response times (in us) in its parts of 100 ms.
+with_parts(Times) ->
+    Rates = [2.0e6 / Us || Us <- Times],
+    Series = fun(Name, Unit, Values) ->
+        #{
+            name => Name,
+            unit => Unit,
+            times_ms => [100 * N || {N, _} <- lists:enumerate(Values)],
+            values => Values
+        }
+    end,
+    #{
+        ~"throughput" => dyno_stats:mean(Rates),
+        ~"latency.p50" => 1000 * dyno_stats:median(Times),
+        series => [
+            Series(~"load.throughput", ~"1/s", Rates),
+            Series(~"load.latency.p50", ~"ns", [1000 * Us || Us <- Times])
+        ]
+    }.
 
 %% A verdict in doubt names the repetitions of which three of four pass unchanged code, and more pass
 %% no slower code.

@@ -80,7 +80,11 @@ steady(_Config) ->
 no_firm_verdict(_Config) ->
     Result = fun(Text, P50) ->
         Document = document([{~"load.latency.p50", ms(P50)}], [
-            #{name => ~"latency.p50", value => 8_000_000, unit => ~"ns"}
+            #{name => ~"throughput", value => 100, unit => ~"1/s"}
+            | [
+                #{name => Name, value => 8_000_000, unit => ~"ns"}
+             || Name <- [~"latency.p50", ~"latency.mean", ~"service.p90", ~"operation.a.latency.max"]
+            ]
         ]),
         {ok, Threshold} = dyno_threshold:parse(Text),
         [#{~"result" := Is}] = dyno_threshold:evaluate(Threshold, Document),
@@ -94,6 +98,12 @@ no_firm_verdict(_Config) ->
             {~"unknown", "latency.p50 < 10 ms", Rising},
             {~"fail", "latency.p50 < 5 ms", Rising},
             {~"unknown", "latency.p50 < 5 ms", lists:reverse(Rising)},
+            {~"unknown", "latency.mean < 20 ms", Rising},
+            {~"unknown", "service.p90 < 20 ms", Rising},
+            {~"unknown", "operation.a.latency.max < 20 ms", Rising},
+            {~"pass", "latency.mean < 50 ms", Rising},
+            {~"unknown", "throughput > 50 /s", Rising},
+            {~"fail", "throughput > 500 /s", Rising},
             {~"pass", "latency.p50 < 10 ms", lists:duplicate(16, 8)}
         ]
     ].
