@@ -14,7 +14,7 @@ One operation: two clock reads and two or three counters, well below a microseco
 """.
 
 -export([new/3, time_ns/0, success/4, failure/3, schedule_lag/2, queued/1, started/1]).
--export([withdrawn/1]).
+-export([withdrawn/1, not_prepared/3, is_of_operation/1]).
 -export([snapshot/1, errors/1, delete/1]).
 -export([empty/0, merge/2, merge_errors/1, per_s/2, is_growing/2, endless/1]).
 -export_type([t/0, snapshot/0, failed/0]).
@@ -43,6 +43,8 @@ One operation: two clock reads and two or three counters, well below a microseco
     %% Successes that ended before the part was over.
     in_time := non_neg_integer(),
     failures := non_neg_integer(),
+    %% Failed init_worker/2 after failed operations: no operations, but times without any.
+    not_prepared := non_neg_integer(),
     started := non_neg_integer(),
     %% Arrivals that the generator itself began more than a millisecond late.
     lagged := non_neg_integer(),
@@ -59,7 +61,9 @@ One operation: two clock reads and two or three counters, well below a microseco
 -doc "A reason, the number of failures, and the stack of one of them, a call a line.".
 -type failed() :: {Reason :: binary(), Count :: pos_integer(), Stack :: binary() | undefined}.
 
--define(COUNTS, [successes, failures, started, in_time, lagged, queued, early, early_ns]).
+-define(COUNTS, [
+    successes, failures, started, in_time, lagged, queued, early, early_ns, not_prepared
+]).
 -define(SUCCESSES, 1).
 -define(FAILURES, 2).
 -define(STARTED, 3).
@@ -68,6 +72,8 @@ One operation: two clock reads and two or three counters, well below a microseco
 -define(QUEUED, 6).
 -define(EARLY, 7).
 -define(EARLY_NS, 8).
+-define(NOT_PREPARED, 9).
+-define(OF_PREPARATION, "init_worker/2: ").
 %% Longer operations may show a target that stood still.
 -define(SLOW_NS, 100_000_000).
 -define(MOST_SLOW, 2000).
@@ -163,9 +169,22 @@ record(Histogram, Ns) -> dyno_histogram:record(Histogram, max(0, Ns)).
 Records a failure without its time: a fast error must not flatter. A returned error has no stack.
 """.
 -spec failure(t(), term(), erlang:stacktrace()) -> ok.
-failure(#{counts := Counts, errors := Errors}, Reason, Stack) ->
+failure(#{counts := Counts} = Recorder, Reason, Stack) ->
     counters:add(Counts, ?FAILURES, 1),
-    Text = unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 10])),
+    failed("", Reason, Stack, Recorder).
+
+-doc "Records that a worker was not prepared again.".
+-spec not_prepared(t(), term(), erlang:stacktrace()) -> ok.
+not_prepared(#{counts := Counts} = Recorder, Reason, Stack) ->
+    counters:add(Counts, ?NOT_PREPARED, 1),
+    failed(?OF_PREPARATION, Reason, Stack, Recorder).
+
+-doc "Whether the error is one of an operation.".
+-spec is_of_operation(failed()) -> boolean().
+is_of_operation({Reason, _, _}) -> string:prefix(Reason, ?OF_PREPARATION) =:= nomatch.
+
+failed(Of, Reason, Stack, #{errors := Errors}) ->
+    Text = unicode:characters_to_binary([Of, io_lib:format("~0tP", [Reason, 10])]),
     Known = ets:member(Errors, Text) orelse ets:info(Errors, size) < ?MAX_REASONS,
     Key =
         case Known of

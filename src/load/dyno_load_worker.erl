@@ -313,16 +313,15 @@ any_recorder(#{recorders := Recorders}) ->
 renew(Job, Recorder, Work) ->
     try init_worker(Job) of
         {ok, State} -> {ok, State};
-        Other -> renew_later({init_worker, Other}, [], Job, Recorder, Work)
+        Other -> renew_later(Other, [], Job, Recorder, Work)
     catch
-        Class:Reason:Stack ->
-            renew_later({init_worker, Class, Reason}, Stack, Job, Recorder, Work)
+        Class:Reason:Stack -> renew_later({Class, Reason}, Stack, Job, Recorder, Work)
     end.
 
 %% Avoids a million connections a second to a lost target.
 renew_later(Reason, Stack, Job, Recorder, #{finish := Finish} = Work) ->
     Now = dyno_load_recorder:time_ns(),
-    ok = dyno_load_recorder:failure(Recorder, Reason, Stack),
+    ok = dyno_load_recorder:not_prepared(Recorder, Reason, Stack),
     wait_until(Now + 100_000_000),
     case dyno_load_recorder:time_ns() >= Finish of
         true -> stop;

@@ -435,11 +435,14 @@ a_worker_that_finds_nobody(_Config) ->
             _ -> {error, econnrefused}
         end
     end,
-    {#{successes := 1}, Errors, 0} = ended(run(closed(1), #{duration_ms => 300}, Make)),
+    {Total, Errors, 0} = ended(run(closed(1), #{duration_ms => 300}, Make)),
+    %% Only operations are counted as failed; the others of which no operation came make their share
+    %% a lower bound.
+    #{successes := 1, failures := 1, not_prepared := N} = Total,
     ?assertMatch({_, 1, _}, lists:keyfind(~"{exit,closed}", 1, Errors)),
     ?assertMatch(
         {_, N, undefined} when N > 0,
-        lists:keyfind(~"{init_worker,{error,econnrefused}}", 1, Errors)
+        lists:keyfind(~"init_worker/2: {error,econnrefused}", 1, Errors)
     ).
 
 a_worker_that_dies(_Config) ->

@@ -65,8 +65,12 @@ interval(~"load.search.rate", #{search := #{low_per_s := Low, high_per_s := High
 interval(~"load.search.rate", #{search := #{low_per_s := Low}}) ->
     #{low => Low, high => null};
 interval(Name, {_Ns, #{successes := Ok, failures := Failed} = Of}) ->
-    %% What never ended may have failed.
+    %% What never ended may have failed. A closed load begins nothing while its workers are not
+    %% prepared again, so more would have failed.
+    #{not_prepared := NotPrepared, service := Service} = Of,
     case {dyno_load_recorder:endless(Of), lists:last(string:split(Name, ~"errors."))} of
+        {Endless, ~"rate"} when NotPrepared > 0, Service =:= undefined ->
+            #{low => Failed / max(1, Ok + Failed + Endless), high => null};
         {0, _} -> #{};
         {Endless, ~"rate"} -> ends(Failed, Endless, Ok + Failed + Endless);
         {Endless, ~"count"} -> ends(Failed, Endless, 1);

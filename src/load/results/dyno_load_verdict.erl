@@ -85,6 +85,7 @@ warnings(#{parts := Parts, nodes := Nodes, notes := Notes} = Result) ->
     Several = length(Parts) > 1,
     disturbed(Result) ++
         failing(Result) ++
+        not_prepared(Result) ++
         few_operations(Result) ++
         lists:append([of_parts(Part, Several, Result) || Part <- Parts]) ++
         full(Result) ++
@@ -109,15 +110,26 @@ disturbed(_Result) ->
     [].
 
 %% Results exclude the times of failed operations.
-failing(#{total := #{successes := Ok, failures := Failed}, errors := [_ | _] = Errors}) when
+failing(#{total := #{successes := Ok, failures := Failed}, errors := Errors}) when
     Failed > ?FAILING * (Ok + Failed)
 ->
     Text = "~ts of the operations failed (~b of ~b), most often for ~ts",
     Share = dyno_unit:format(Failed / (Ok + Failed), ~"ratio"),
-    Reasons = lists:join("; ", [reason(Error) || Error <- lists:sublist(Errors, ?REASONS)]),
-    [{~"failing", text(Text, [Share, Failed, Ok + Failed, Reasons])}];
+    OfOperations = lists:filter(fun dyno_load_recorder:is_of_operation/1, Errors),
+    [{~"failing", text(Text, [Share, Failed, Ok + Failed, reasons(OfOperations)])}];
 failing(_Result) ->
     [].
+
+not_prepared(#{total := #{not_prepared := Times}, errors := Errors}) when Times > 0 ->
+    Text =
+        "after failed operations, workers could not be prepared again ~b times, and began no "
+        "operation meanwhile: ~ts",
+    {_, Others} = lists:partition(fun dyno_load_recorder:is_of_operation/1, Errors),
+    [{~"not_prepared", text(Text, [Times, reasons(Others)])}];
+not_prepared(_Result) ->
+    [].
+
+reasons(Errors) -> lists:join("; ", [reason(Error) || Error <- lists:sublist(Errors, ?REASONS)]).
 
 reason({Reason, Count, Stack}) ->
     [Reason, " (", dyno_unit:format(Count, ~"count"), ")", raised(Stack)].
