@@ -7,7 +7,8 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, seconds/1, of_last/2]).
+-import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, at/2, of_last/2, growth/2]).
+-import(dyno_health_look, [suspects/1, stands/1, place/1, groups/1, last/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% A shorter time is urgent.
@@ -38,93 +39,81 @@ checks() ->
     ].
 
 processes(Looks) ->
-    Names = maps:keys(dyno_health_look:groups(dyno_health_look:last(Looks))),
+    Names = maps:keys(groups(last(Looks))),
     Every = of_last([~"processes", ~"every"], Looks),
     [_, Limit] = of_last([~"counts", ~"processes"], Looks),
     [
         grows(Name, PerS * Every, Last * Every, Limit, Looks)
      || Name <- Names,
-        {_, Last, PerS, true} <- [dyno_health_look:growth(fun(L) -> count(Name, L) end, Looks)],
+        {_, Last, PerS, true} <- [growth(fun(L) -> count(Name, L) end, Looks)],
         PerS * Every > value(processes_per_s),
         few_end(Name, Looks)
     ].
 
 count(Name, Look) ->
-    case dyno_health_look:groups(Look) of
+    case groups(Look) of
         #{Name := #{~"count" := N}} -> N;
         #{} -> 0
     end.
 
 few_end(Name, Looks) ->
-    Of = [G || L <- tl(Looks), #{Name := G} <- [dyno_health_look:groups(L)]],
+    Of = [G || L <- tl(Looks), #{Name := G} <- [groups(L)]],
     lists:sum([N || #{~"ended" := N} <- Of]) * 4 =< lists:sum([N || #{~"started" := N} <- Of]).
 
 grows(Name, PerS, Count, Limit, Looks) ->
     LeftS = (Limit - Count) / PerS,
     Newest = [
-        dyno_health_look:place(Stack)
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
+        place(Stack)
+     || {_, Asked} <- suspects(Looks),
         #{~"group" := Of} <- [lists:last(Asked)],
         Of =:= Name,
-        {Stack, _, _} <- [dyno_health_look:stands(Asked)]
+        {Stack, _, _} <- [stands(Asked)]
     ],
     Where =
         case Newest of
             [Place | _] -> text(" One of the newest waits in ~ts.", [Place]);
             [] -> ~""
         end,
-    dyno_finding:new(processes_grow, processes_per_s, #{
-        subject => Name,
-        severity => soon(LeftS, ?DAY_S),
-        value => PerS,
-        weight => 75,
+    finding(soon(LeftS, ?DAY_S), {processes_grow, processes_per_s, 75}, {Name, PerS}, #{
         text => text(
             "~ts more processes of ~ts each second, and none or few end: at this rate the limit of "
             "~ts is reached in ~ts",
-            [show(PerS, ~"count"), Name, show(Limit, ~"count"), seconds(LeftS)]
+            [count(PerS), Name, count(Limit), seconds(LeftS)]
         ),
         evidence => text("~ts of them now, more at each of ~b looks.~ts", [
-            show(Count, ~"count"), length(Looks), Where
+            count(Count), length(Looks), Where
         ]),
         advice =>
-            <<
-                "Now: see in which function the newest wait, and whether the load rises (new "
-                "users): then growth is normal. Restart the supervisor of these only if the limit "
-                "is near: all its children end. Later: give their waits a time limit (receive ... "
-                "after), or monitor who is to answer."
-            >>,
+            "Now: see in which function the newest wait, and whether the load rises (new users): "
+            "then growth is normal. Restart the supervisor of these only if the limit is near: all "
+            "its children end. Later: give their waits a time limit (receive ... after), or "
+            "monitor who is to answer.",
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
 
 %% Loading code makes atoms.
 atoms(Looks) ->
-    case dyno_health_look:growth(count_of(~"atoms"), Looks) of
+    case growth(count_of(~"atoms"), Looks) of
         {_, Last, PerS, _} ->
             [_, Limit] = of_last([~"counts", ~"atoms"], Looks),
             LeftS = (Limit - Last) / max(0.001, PerS),
             {Function, Makes} = maker(Looks),
             [
-                dyno_finding:new(atoms_grow, atoms_per_s, #{
-                    subject => ~"atoms",
-                    severity => soon(LeftS, ?DAY_S),
-                    value => PerS,
-                    weight => 70,
+                finding(soon(LeftS, ?DAY_S), {atoms_grow, atoms_per_s, 70}, {~"atoms", PerS}, #{
                     text => text(
                         "~ts new atoms a second: at this rate the table of ~ts is full in ~ts, and "
                         "the node ends",
-                        [show(PerS, ~"count"), show(Limit, ~"count"), seconds(LeftS)]
+                        [count(PerS), count(Limit), seconds(LeftS)]
                     ),
                     evidence => text("~ts now; no module was loaded meanwhile.~ts~ts", [
-                        show(Last, ~"count"), newest(Looks), Makes
+                        count(Last), newest(Looks), Makes
                     ]),
                     advice =>
-                        <<
-                            "Now: see who makes them (the command below). Only a restart frees "
-                            "atoms, and it ends all work: choose its time. Later: use "
-                            "binary_to_existing_atom/1 and "
-                            "list_to_existing_atom/1, or keep data from outside as binaries; "
-                            "xmerl and binary_to_term/1 make atoms, too (option safe)."
-                        >>,
+                        "Now: see who makes them (the command below). Only a restart frees atoms, "
+                        "and it ends all work: choose its time. Later: use "
+                        "binary_to_existing_atom/1 and list_to_existing_atom/1, or keep data from "
+                        "outside as binaries; xmerl and binary_to_term/1 make atoms, too (option "
+                        "safe).",
                     look_closer => text("dyno trace NODE \"~ts -> caller\"", [Function])
                 })
              || PerS > value(atoms_per_s), not is_loading(Looks)
@@ -152,7 +141,7 @@ soon(_LeftS, _LimitS) -> warning.
 
 count_of(Name) ->
     fun(Look) ->
-        case dyno_health_look:at([~"counts", Name], Look) of
+        case at([~"counts", Name], Look) of
             [N, _] -> N;
             unknown -> unknown
         end
@@ -165,7 +154,7 @@ newest(Looks) ->
     end.
 
 is_loading(Looks) ->
-    Counts = [N || L <- Looks, N <- [dyno_health_look:at([~"counts", ~"modules"], L)]],
+    Counts = [N || L <- Looks, N <- [at([~"counts", ~"modules"], L)]],
     length(lists:usort(Counts)) > 1.
 
 %% More in each look; the limit within a day.
@@ -174,38 +163,32 @@ counts(Looks) ->
         {~"ports", count_of(~"ports"), Limit}
      || [_, Limit] <- [of_last([~"counts", ~"ports"], Looks)]
     ],
-    Fds = fun(L) -> dyno_health_look:at([~"machine_now", ~"fds"], L) end,
+    Fds = fun(L) -> at([~"machine_now", ~"fds"], L) end,
     [
         count_grows(Name, Last, PerS, Limit, (Limit - Last) / PerS, Looks)
      || {Name, Value, Limit} <-
             Ports ++
                 [{~"descriptors", Fds, of_last([~"machine_now", ~"fds_limit"], Looks)}],
         is_number(Limit),
-        {_, Last, PerS, true} <- [dyno_health_look:growth(Value, Looks)],
+        {_, Last, PerS, true} <- [growth(Value, Looks)],
         PerS > value(grows_per_s),
         (Limit - Last) / PerS < ?DAY_S
     ] ++ tables(Looks).
 
 %% The runtime makes more than its limit (+e) says; only memory limits them.
 tables(Looks) ->
-    case dyno_health_look:growth(count_of(~"tables"), Looks) of
+    case growth(count_of(~"tables"), Looks) of
         {_, Last, PerS, true} ->
             [
-                dyno_finding:new(counts_grow, grows_per_s, #{
-                    subject => ~"ETS tables",
-                    severity => warning,
-                    value => PerS,
-                    weight => 74,
+                finding(warning, {counts_grow, grows_per_s, 74}, {~"ETS tables", PerS}, #{
                     text => text("~ts more ETS tables each second, ~ts now", [
-                        show(PerS, ~"count"), show(Last, ~"count")
+                        count(PerS), count(Last)
                     ]),
                     evidence => most(~"tables", Last, Looks),
                     why => ~"Each takes memory until it is deleted, or its owner ends.",
                     advice =>
-                        <<
-                            "Now: see who makes them (dyno trace of ets:new/2). Later: delete them "
-                            "when done (ets:delete/1), or make them in processes that end."
-                        >>,
+                        "Now: see who makes them (dyno trace of ets:new/2). Later: delete them "
+                        "when done (ets:delete/1), or make them in processes that end.",
                     look_closer => ~"dyno trace NODE \"ets:new/2 -> caller\""
                 })
              || PerS > value(grows_per_s)
@@ -215,25 +198,17 @@ tables(Looks) ->
     end.
 
 count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
-    dyno_finding:new(counts_grow, grows_per_s, #{
-        subject => Name,
-        severity => soon(LeftS, ?SOON_S),
-        value => PerS,
-        weight => 74,
+    finding(soon(LeftS, ?SOON_S), {counts_grow, grows_per_s, 74}, {Name, PerS}, #{
         text => text(
             "~ts more ~ts each second: more are opened than closed; at this rate the limit of ~ts "
             "is reached in ~ts",
-            [show(PerS, ~"count"), Name, show(Most, ~"count"), seconds(max(0, LeftS))]
+            [count(PerS), Name, count(Most), seconds(max(0, LeftS))]
         ),
-        evidence => text("~ts of them now, more at each of ~b looks.", [
-            show(Last, ~"count"), length(Looks)
-        ]),
+        evidence => text("~ts of them now, more at each of ~b looks.", [count(Last), length(Looks)]),
         advice =>
-            <<
-                "Now: see who opens connections or files (ss -tp state close-wait lists sockets "
-                "that only the other side has closed), and whether the load rises (new users): "
-                "then growth is normal. Later: set time limits."
-            >>,
+            "Now: see who opens connections or files (ss -tp state close-wait lists sockets that "
+            "only the other side has closed), and whether the load rises (new users): then growth "
+            "is normal. Later: set time limits.",
         look_closer => ~"dyno record NODE"
     }).
 
@@ -252,12 +227,8 @@ near(Looks) ->
     ].
 
 near(Of, N, Limit, Looks) ->
-    dyno_finding:new(near_limit, table_full, #{
-        subject => Of,
-        severity => critical,
-        value => N / Limit,
-        weight => 180,
-        text => text("~ts of ~ts ~ts are in use", [show(N, ~"count"), show(Limit, ~"count"), Of]),
+    finding(critical, {near_limit, table_full, 180}, {Of, N / Limit}, #{
+        text => text("~ts of ~ts ~ts are in use", [count(N), count(Limit), Of]),
         evidence => most(Of, N, Looks),
         advice => raise(Of),
         look_closer => ~"dyno record NODE"
@@ -265,7 +236,7 @@ near(Of, N, Limit, Looks) ->
 
 most(~"processes", All, Looks) ->
     Every = of_last([~"processes", ~"every"], Looks),
-    Groups = maps:to_list(dyno_health_look:groups(dyno_health_look:last(Looks))),
+    Groups = maps:to_list(groups(last(Looks))),
     %% In a large node the groups are estimates.
     Counts = [{min(All, N * Every), Name} || {Name, #{~"count" := N}} <- Groups],
     largest(Counts, "~ts of them run ~ts.");
@@ -282,25 +253,19 @@ most(_Of, _All, _Looks) ->
 
 largest(Counts, Format) ->
     case lists:reverse(lists:sort(Counts)) of
-        [{N, Name} | _] -> text(Format, [show(N, ~"count"), Name]);
+        [{N, Name} | _] -> text(Format, [count(N), Name]);
         [] -> ~""
     end.
 
 raise(~"processes") ->
     ~"Now: stop what starts them (load, clients). Later: +P raises the limit, at the next start.";
 raise(~"ports") ->
-    <<
-        "Now: find unused connections (ss -tp), and close these. Later: +Q raises the "
-        "limit, at the next start."
-    >>;
+    "Now: find unused connections (ss -tp), and close these. Later: +Q raises the "
+    "limit, at the next start.";
 raise(~"atoms") ->
-    <<
-        "Now: only a restart frees atoms, and it ends all work: choose its time. Later: find what "
-        "makes them; +t raises the limit, at the next start."
-    >>;
+    "Now: only a restart frees atoms, and it ends all work: choose its time. Later: find what "
+    "makes them; +t raises the limit, at the next start.";
 raise(_) ->
-    <<
-        "Now: find unused files and connections (ls -l /proc/PID/fd, ss -tp), and close "
-        "these: with no descriptor left no connection is accepted, and no file is opened. Later: "
-        "ulimit -n (LimitNOFILE of systemd) raises the limit, at the next start."
-    >>.
+    "Now: find unused files and connections (ls -l /proc/PID/fd, ss -tp), and close these: with no "
+    "descriptor left no connection is accepted, and no file is opened. Later: "
+    "ulimit -n (LimitNOFILE of systemd) raises the limit, at the next start.".

@@ -7,7 +7,9 @@
 
 -export([checks/0, busiest/1]).
 
--import(dyno_health_look, [text/2, show/2, of_last/2, mean/2]).
+-import(dyno_health_look, [finding/4, text/2, show/2, count/1, of_last/2, mean/2, growth/2]).
+-import(dyno_health_look, [known/3, suspects/1, span_s/1, sets/1, stands/1, place/1, groups/1]).
+-import(dyno_health_look, [waiting_in/2, last/1, enough/2]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Reductions of the code server. A search for a module that is missing takes hundreds.
@@ -54,14 +56,14 @@ busiest(Looks) ->
         end,
     Worked = [
         {lists:sum([R || #{~"reductions" := R} <- Asked, is_number(R)]), Pid, Asked}
-     || {Pid, Asked} <- dyno_health_look:suspects(Looks)
+     || {Pid, Asked} <- suspects(Looks)
     ],
     case lists:reverse(lists:keysort(1, Worked)) of
         [{N, Pid, Asked} | _] when N > 0, All > 0 ->
             #{~"name" := Name} = lists:last(Asked),
             Place =
-                case dyno_health_look:stands(Asked) of
-                    {Stack, _, _} -> dyno_health_look:place(Stack);
+                case stands(Asked) of
+                    {Stack, _, _} -> place(Stack);
                     unknown -> ~"a place that is not known"
                 end,
             {Name, min(1.0, N / All), Place, Pid};
@@ -94,11 +96,7 @@ restarted({Kind, Name}, Times, Looks) ->
             N when is_integer(N) -> Otherwise;
             _NotCounted -> warning
         end,
-    dyno_finding:new(restarts, restarts, #{
-        subject => Name,
-        severity => Severity,
-        value => length(Times),
-        weight => 105,
+    finding(Severity, {restarts, restarts, 105}, {Name, length(Times)}, #{
         text => text("~ts at ~b of ~b looks", [Text, length(Times), length(Looks) - 1]),
         evidence => text("~ts~ts", [Evidence, by_supervisors(Restarts)]),
         advice =>
@@ -106,18 +104,16 @@ restarted({Kind, Name}, Times, Looks) ->
                 note ->
                     ~"Nothing, if they are temporary and end when their work is done.";
                 _ ->
-                    <<
-                        "Now: if it crashes, read why in the log, or by dyno trace NODE "
-                        "proc_lib:crash_report/4, and mend that. supervisor:terminate_child/2 also "
-                        "stops what a child serves. Later: let it start without the missing part, "
-                        "and try again at growing intervals."
-                    >>
+                    "Now: if it crashes, read why in the log, or by dyno trace NODE "
+                    "proc_lib:crash_report/4, and mend that. supervisor:terminate_child/2 also "
+                    "stops what a child serves. Later: let it start without the missing part, and "
+                    "try again at growing intervals."
             end,
         look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
     }).
 
 since_first(Looks) ->
-    case dyno_health_look:growth(fun(L) -> maps:get(~"restarts", L, unknown) end, Looks) of
+    case growth(fun(L) -> maps:get(~"restarts", L, unknown) end, Looks) of
         {First, Last, _, _} -> Last - First;
         unknown -> unknown
     end.
@@ -150,7 +146,7 @@ newest(Of) ->
     [" One of them runs ", Of, "."].
 
 by_supervisors(N) when is_integer(N), N > 0 ->
-    text(" Supervisors of the node restarted children ~ts times meanwhile.", [show(N, ~"count")]);
+    text(" Supervisors of the node restarted children ~ts times meanwhile.", [count(N)]);
 by_supervisors(0) ->
     ~" No supervisor of the node restarted a child meanwhile.";
 by_supervisors(_NotCounted) ->
@@ -159,17 +155,13 @@ by_supervisors(_NotCounted) ->
 callers(Check, Limit, Functions, Subject, Text, Advice, Looks) ->
     Counts = [
         {max(N, queue(Subject, L)), Who}
-     || L <- tl(Looks), {N, Who} <- [dyno_health_look:waiting_in(Functions, L)]
+     || L <- tl(Looks), {N, Who} <- [waiting_in(Functions, L)]
     ],
     Mean = lists:sum([N || {N, _} <- Counts]) / length(Counts),
     Who = [[", such as in ", W] || W <- lists:sublist([W || {_, W} <- Counts, W =/= ~""], 1)],
     [
-        dyno_finding:new(Check, Limit, #{
-            subject => Subject,
-            severity => warning,
-            value => Mean,
-            weight => 73,
-            text => text("~ts processes wait for ~ts~ts", [show(Mean, ~"count"), Text, Who]),
+        finding(warning, {Check, Limit, 73}, {Subject, Mean}, #{
+            text => text("~ts processes wait for ~ts~ts", [count(Mean), Text, Who]),
             evidence => text("At the looks: ~ts.", [
                 lists:join(", ", [integer_to_binary(N) || {N, _} <- Counts])
             ]),
@@ -188,7 +180,7 @@ code_server(Looks) ->
     Modules = lists:usort([of_last([~"counts", ~"modules"], [L]) || L <- Looks]),
     {Advice, Hanging} =
         case PerS < ?IDLE_PER_S of
-            true -> {hanging_code(), hanging(dyno_health_look:last(Looks))};
+            true -> {hanging_code(), hanging(last(Looks))};
             false -> {asked_often(), sought(Looks)}
         end,
     Waiting = callers(
@@ -230,7 +222,7 @@ missing(Looks) ->
     ).
 
 hanging(Look) ->
-    case dyno_health_look:waiting_in([~"code_server:'-"], Look) of
+    case waiting_in([~"code_server:'-"], Look) of
         {0, _} -> ~", which loads nothing meanwhile";
         {_, ~""} -> ~", which waits for an on_load function";
         {_, Function} -> text(", which waits for the on_load function in ~ts", [Function])
@@ -238,32 +230,24 @@ hanging(Look) ->
 
 code_work(PerS, Looks) ->
     Sought = sought(Looks),
-    dyno_finding:new(code_server, none, #{
-        subject => ~"code_server",
-        severity => warning,
-        value => PerS,
-        weight => 73,
+    finding(warning, {code_server, none, 73}, {~"code_server", PerS}, #{
         text => text("the code server~ts is asked all the time, though no module is loaded", [
             [Sought, [$, || Sought =/= ~""]]
         ]),
-        evidence => text("It did ~ts reductions a second.", [show(PerS, ~"count")]),
+        evidence => text("It did ~ts reductions a second.", [count(PerS)]),
         advice => asked_often(),
         look_closer => ~"dyno trace NODE \"code:ensure_loaded/1 -> caller\""
     }).
 
 asked_often() ->
-    <<
-        "Now: find who asks (dyno trace NODE \"code:ensure_loaded/1 -> caller\"). Later: ask once "
-        "and keep the answer; a missing module is searched in all folders each time. -mode "
-        "embedded also ends it, but only for a release that loads all its modules."
-    >>.
+    "Now: find who asks (dyno trace NODE \"code:ensure_loaded/1 -> caller\"). Later: ask once and "
+    "keep the answer; a missing module is searched in all folders each time. -mode "
+    "embedded also ends it, but only for a release that loads all its modules.".
 
 hanging_code() ->
-    <<
-        "Now: see process_info(whereis(code_server), current_stacktrace). If it is in a file "
-        "operation, a folder of the code path may not answer (NFS). Else an on_load function may "
-        "hang. Later: let no on_load function wait for others."
-    >>.
+    "Now: see process_info(whereis(code_server), current_stacktrace). If it is in a file "
+    "operation, a folder of the code path may not answer (NFS). Else an on_load function may "
+    "hang. Later: let no on_load function wait for others.".
 
 %% More often than a deploy loads them.
 reloads(Looks) ->
@@ -275,21 +259,15 @@ reloads(Looks) ->
         ]
     ),
     [
-        dyno_finding:new(reloads, reloads, #{
-            subject => Module,
-            severity => warning,
-            value => Times,
-            weight => 94,
+        finding(warning, {reloads, reloads, 94}, {Module, Times}, #{
             text => text("module ~ts is loaded again and again, ~ts times a second", [
                 Module, show(lists:sum([N || #{~"per_s" := N} <- Of]) / length(Of), ~"1")
             ]),
             evidence => text("So in ~b of ~b looks.", [length(Of), length(Looks)]),
             advice =>
-                <<
-                    "Now: see who loads it (dyno trace NODE \"code_server:call/1 -> caller\"): it "
-                    "may be a reloader for developers, or code that is generated for data. Later: "
-                    "load once; keep changing data in ETS."
-                >>,
+                "Now: see who loads it (dyno trace NODE \"code_server:call/1 -> caller\"): it may "
+                "be a reloader for developers, or code that is generated for data. Later: load "
+                "once; keep changing data in ETS.",
             look_closer => ~"dyno trace NODE \"code_server:call/1 -> caller\""
         })
      || Module := Of <- All,
@@ -304,10 +282,8 @@ resolver(Looks) ->
         [~"inet_gethost_native:getit/", ~"inet_res:"],
         ~"resolver",
         ~"host names",
-        <<
-            "Now: see how long a name takes: time getent hosts NAME. Later: keep connections open, "
-            "use a resolver nearby, or raise kernel's gethost_poolsize (4)."
-        >>,
+        "Now: see how long a name takes: time getent hosts NAME. Later: keep connections open, use "
+        "a resolver nearby, or raise kernel's gethost_poolsize (4).",
         Looks
     ).
 
@@ -318,11 +294,9 @@ disk_logs(Looks) ->
         [~"disk_log:monitor_request/2"],
         ~"disk_log",
         ~"a disk log to write",
-        <<
-            "Now: see whether the disk is slow (iostat -x). Later: log without waiting "
-            "(disk_log:balog/2, alog/2), or let one process collect terms and write many at once "
-            "(disk_log:blog_terms/2)."
-        >>,
+        "Now: see whether the disk is slow (iostat -x). Later: log without waiting "
+        "(disk_log:balog/2, alog/2), or let one process collect terms and write many at once "
+        "(disk_log:blog_terms/2).",
         Looks
     ).
 
@@ -333,10 +307,8 @@ printing(Looks) ->
         [~"io:execute_request/", ~"io:wait_io_mon_reply/"],
         ~"user",
         ~"output (of user, or a file)",
-        <<
-            "Now: print less; see whether a terminal or pipe is slow. Later: use logger, which "
-            "waits only if it is late; open files with raw and delayed_write."
-        >>,
+        "Now: print less; see whether a terminal or pipe is slow. Later: use logger, which waits "
+        "only if it is late; open files with raw and delayed_write.",
         Looks
     ).
 
@@ -347,7 +319,7 @@ timers(Looks) ->
     Loops = lists:sum([
         N
      || {Name, #{~"count" := N}} <- maps:to_list(
-            dyno_health_look:groups(dyno_health_look:last(Looks))
+            groups(last(Looks))
         ),
         string:prefix(Name, ~"timer:interval_loop") =/= nomatch
     ]),
@@ -362,16 +334,10 @@ timers(Looks) ->
     end.
 
 timer(Count, Exist, Share, PerS, Looks) ->
-    dyno_finding:new(timers, intervals, #{
-        subject => ~"timer",
-        severity => warning,
-        value => Count,
-        weight => 130,
-        text => text(
-            "~ts ~ts; ~ts processes a second are started", [
-                show(Count, ~"count"), Exist, show(PerS, ~"count")
-            ]
-        ),
+    finding(warning, {timers, intervals, 130}, {~"timer", Count}, #{
+        text => text("~ts ~ts; ~ts processes a second are started", [
+            count(Count), Exist, count(PerS)
+        ]),
         evidence => iolist_to_binary(
             [
                 text("timer_server does ~ts of all work. ", [show(min(1.0, Share), ~"ratio")])
@@ -379,10 +345,8 @@ timer(Count, Exist, Share, PerS, Looks) ->
             ] ++ [started(Looks), intervals(Looks)]
         ),
         advice =>
-            <<
-                "Now: nothing. Later: use erlang:send_after/3 or erlang:start_timer/3, which need "
-                "no process, or let one process do many small tasks at each tick."
-            >>,
+            "Now: nothing. Later: use erlang:send_after/3 or erlang:start_timer/3, which need no "
+            "process, or let one process do many small tasks at each tick.",
         look_closer => ~"dyno profile NODE"
     }).
 
@@ -401,45 +365,35 @@ mean_per_s(Key, Looks) ->
 %% More in each look, and several of each process.
 monitors(Looks) ->
     [
-        dyno_finding:new(monitors, same_monitors, #{
-            subject => Name,
-            severity => warning,
-            value => Last,
-            weight => 63,
+        finding(warning, {monitors, same_monitors, 63}, {Name, Last}, #{
             text => text("~ts has ~ts monitors of ~ts, more at each look", [
-                Name, show(Last, ~"count"), processes(Of)
+                Name, count(Last), processes(Of)
             ]),
-            evidence => text("~ts of them at the first look.", [show(First, ~"count")]),
+            evidence => text("~ts of them at the first look.", [count(First)]),
             advice =>
-                <<
-                    "Now: see who monitors (dyno trace NODE \"erlang:monitor/2 -> caller\"). "
-                    "Later: monitor each process once, and demonitor it (option flush) if it is "
-                    "not needed any more."
-                >>,
+                "Now: see who monitors (dyno trace NODE \"erlang:monitor/2 -> caller\"). Later: "
+                "monitor each process once, and demonitor it (option flush) if it is not needed "
+                "any more.",
             look_closer => ~"dyno trace NODE \"erlang:monitor/2 -> caller\""
         })
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
+     || {_, Asked} <- suspects(Looks),
         [First, _ | _] = Counts <- [[N || #{~"monitors" := N} <- Asked]],
         Last <- [lists:last(Counts)],
         Last > value(same_monitors),
-        length(Counts) >= dyno_health_look:enough(3, Looks),
+        length(Counts) >= enough(3, Looks),
         Counts =:= lists:usort(Counts),
         #{~"name" := Name, ~"monitored" := Of} <- [lists:last(Asked)],
         Of * 2 < Last
     ].
 
 processes(1) -> ~"one process";
-processes(N) -> text("~ts processes", [show(N, ~"count")]).
+processes(N) -> text("~ts processes", [count(N)]).
 
 spawns(Looks) ->
     PerS = mean_per_s(~"spawned", Looks),
     [
-        dyno_finding:new(spawns, spawns_per_s, #{
-            subject => ~"processes",
-            severity => note,
-            value => PerS,
-            weight => 35,
-            text => text("~ts processes are started a second", [show(PerS, ~"count")]),
+        finding(note, {spawns, spawns_per_s, 35}, {~"processes", PerS}, #{
+            text => text("~ts processes are started a second", [count(PerS)]),
             evidence => started(Looks),
             advice =>
                 ~"Now: nothing. Later: if a task takes less than 10 us, let a process do several.",
@@ -457,23 +411,17 @@ programs(Looks) ->
     ],
     Rates = [PerS || {PerS, _} <- Made],
     [
-        dyno_finding:new(programs, programs_per_s, #{
-            subject => Name,
-            severity => warning,
-            value => lists:min(Rates),
-            weight => 98,
+        finding(warning, {programs, programs_per_s, 98}, {Name, lists:min(Rates)}, #{
             text => text("~ts ports a second are made, such as for ~ts", [
-                show(lists:sum(Rates) / length(Rates), ~"count"), Name
+                count(lists:sum(Rates) / length(Rates)), Name
             ]),
             evidence => text("~ts a second or more before each look; sockets may be among them.", [
                 show(trunc(lists:min(Rates)), ~"count")
             ]),
             advice =>
-                <<
-                    "Now: find who makes them (dyno trace NODE \"erlang:open_port/2 -> caller\"). "
-                    "Later: keep one program running in place of os:cmd/1 for each request. If it "
-                    "is started again because it ends, let a pause grow between the starts."
-                >>,
+                "Now: find who makes them (dyno trace NODE \"erlang:open_port/2 -> caller\"). "
+                "Later: keep one program running in place of os:cmd/1 for each request. If it is "
+                "started again because it ends, let a pause grow between the starts.",
             look_closer => ~"dyno trace NODE \"erlang:open_port/2 -> caller\""
         })
      || Rates =/= [],
@@ -490,7 +438,7 @@ busy_share(Name, Looks) ->
         PerS when is_number(PerS), PerS > 0, Seconds > 0 ->
             Of = [
                 R
-             || {_, Asked} <- dyno_health_look:suspects(Looks),
+             || {_, Asked} <- suspects(Looks),
                 #{~"name" := Is, ~"reductions" := R} <- Asked,
                 Is =:= Name,
                 is_number(R)
@@ -513,31 +461,23 @@ started(Looks) ->
 timers_set(Looks) ->
     PerS = lists:max([0 | [N || #{~"often" := #{~"timers" := N}} <- Looks, is_number(N)]]),
     Who =
-        case dyno_health_look:sets(Looks) of
+        case sets(Looks) of
             none -> ~"";
             {Text, _} -> Text
         end,
-    dyno_health_look:known([mean([~"values", ~"vm.reductions"], Looks)], ~"work was not read", fun(
+    known([mean([~"values", ~"vm.reductions"], Looks)], ~"work was not read", fun(
         Reductions
     ) ->
         [
-            dyno_finding:new(timers_set, timers_set, #{
-                subject => ~"timers",
-                severity => warning,
-                value => PerS,
-                weight => 65,
-                text => text("processes set ~ts timers a second, and do little else", [
-                    show(PerS, ~"count")
-                ]),
+            finding(warning, {timers_set, timers_set, 65}, {~"timers", PerS}, #{
+                text => text("processes set ~ts timers a second, and do little else", [count(PerS)]),
                 evidence => text("The node does ~ts reductions for each.~ts", [
-                    show(Reductions / PerS, ~"count"), Who
+                    count(Reductions / PerS), Who
                 ]),
                 advice =>
-                    <<
-                        "Now: nothing. Later: keep a running timer, and see at its end whether it "
-                        "is still wanted, instead of a new one for each message; let one timer "
-                        "serve all that is due at about the same time."
-                    >>,
+                    "Now: nothing. Later: keep a running timer, and see at its end whether it is "
+                    "still wanted, instead of a new one for each message; let one timer serve all "
+                    "that is due at about the same time.",
                 look_closer => ~"dyno trace NODE \"erlang:send_after/3 -> caller\""
             })
          || PerS > value(timers_set), Reductions < ?REDUCTIONS_PER_TIMER * PerS
@@ -548,36 +488,28 @@ timers_set(Looks) ->
 terms(Looks) ->
     Of = [
         R
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
+     || {_, Asked} <- suspects(Looks),
         #{~"group" := ~"erts_literal_area_collector:start/0", ~"reductions" := R} <- Asked,
         is_number(R)
     ],
-    Seconds = max(1, dyno_health_look:span_s(Looks)),
+    Seconds = max(1, span_s(Looks)),
     %% It works for modules that are purged, too.
     Changes = [N || #{~"term_changes" := #{~"per_s" := N}} <- Looks, N > 0],
     PerS = lists:sum(Of) / Seconds,
     [
-        dyno_finding:new(persistent_terms, copies_per_s, #{
-            subject => ~"persistent_term",
-            severity => warning,
-            value => PerS,
-            weight => 64,
+        finding(warning, {persistent_terms, copies_per_s, 64}, {~"persistent_term", PerS}, #{
             text =>
-                <<
-                    "persistent terms change while the node works: at each replaced or erased "
-                    "term all heaps are scanned"
-                >>,
+                "persistent terms change while the node works: at each replaced or erased term all "
+                "heaps are scanned",
             evidence => text(
                 "They were changed ~ts times a second; the collector of literals did ~ts "
                 "reductions a second.",
-                [show(lists:max(Changes), ~"count"), show(PerS, ~"count")]
+                [count(lists:max(Changes)), count(PerS)]
             ),
             advice =>
-                <<
-                    "Now: see who changes them (dyno trace NODE \"persistent_term:put/2 -> "
-                    "caller\"). Later: keep changing data in ETS (read_concurrency); "
-                    "persistent_term is for data that changes at a deploy."
-                >>,
+                "Now: see who changes them (dyno trace NODE \"persistent_term:put/2 -> caller\"). "
+                "Later: keep changing data in ETS (read_concurrency); persistent_term is for data "
+                "that changes at a deploy.",
             look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
         })
      || PerS > value(copies_per_s), Changes =/= []

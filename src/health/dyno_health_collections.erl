@@ -7,8 +7,8 @@
 
 -export([checks/0, hibernating/1]).
 
--import(dyno_health_look, [text/2, show/2, mean/2, lasting/1, span/1, name/1, place_of/1]).
--import(dyno_health_look, [has_long_queue/1]).
+-import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, is_one_of/2, mean/2, growth/2]).
+-import(dyno_health_look, [lasting/1, span/1, name/1, place_of/1, has_long_queue/1, place/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Of a process that hibernates without a rest.
@@ -33,7 +33,7 @@ checks() ->
 hibernations(Looks) ->
     Busy = mean([~"values", ~"vm.scheduler_utilisation.normal"], Looks),
     Reductions = mean([~"values", ~"vm.reductions"], Looks),
-    case dyno_health_look:growth(fun(L) -> maps:get(~"hibernates", L, unknown) end, Looks) of
+    case growth(fun(L) -> maps:get(~"hibernates", L, unknown) end, Looks) of
         {_, _, PerS, _} when Busy > 0.5, Reductions < ?EACH_REDUCTIONS * PerS ->
             [hibernate(PerS, Looks) || PerS > value(hibernates_per_s)];
         _ ->
@@ -44,23 +44,15 @@ hibernate(PerS, Looks) ->
     Groups = [{N, G} || #{~"hibernators" := Of} <- Looks, #{~"group" := G, ~"times" := N} <- Of],
     {_, Group} = lists:max([{0, ~"any function"} | Groups]),
     hibernation(hibernates_per_s, Group, PerS, #{
-        text => text("processes hibernate ~ts times a second, such as of ~ts", [
-            show(PerS, ~"count"), Group
-        ])
+        text => text("processes hibernate ~ts times a second, such as of ~ts", [count(PerS), Group])
     }).
 
 hibernation(Limit, Subject, Value, Fields) ->
-    dyno_finding:new(hibernation, Limit, Fields#{
-        subject => Subject,
-        severity => warning,
-        value => Value,
-        weight => 57,
+    finding(warning, {hibernation, Limit, 57}, {Subject, Value}, Fields#{
         why => ~"Each time its whole heap is collected and made small, and grows again.",
         advice =>
-            <<
-                "Now: nothing. Later: hibernate only after some seconds without a message (the "
-                "option hibernate_after of gen_server and gen_statem)."
-            >>,
+            "Now: nothing. Later: hibernate only after some seconds without a message (the option "
+            "hibernate_after of gen_server and gen_statem).",
         look_closer => ~"dyno profile NODE --kind memory"
     }).
 
@@ -81,10 +73,7 @@ hibernating_alone(Looks) ->
                     text => text("~ts hibernates again and again, without a rest", [name(Asked)]),
                     evidence => text("~b of the busiest processes do~ts.", [
                         length(Found),
-                        [
-                            [", and stand in ", dyno_health_look:place(S)]
-                         || S <- lists:sublist(Stacks, 1)
-                        ]
+                        [[", and stand in ", place(S)] || S <- lists:sublist(Stacks, 1)]
                     ])
                 })
             ];
@@ -96,27 +85,21 @@ hibernating_alone(Looks) ->
 called_collections(Looks) ->
     Of = [C || #{~"collectors" := All} <- Looks, C <- All],
     Times = lists:sum([N || #{~"times" := N} <- Of]),
-    case dyno_health_look:growth(fun(L) -> maps:get(~"collects", L, unknown) end, Looks) of
+    case growth(fun(L) -> maps:get(~"collects", L, unknown) end, Looks) of
         {_, _, PerS, _} when Of =/= [] ->
             Most = [{N * Bytes, C} || #{~"times" := N, ~"bytes" := Bytes} = C <- Of],
             {_, #{~"name" := Name, ~"caller" := Caller, ~"bytes" := Bytes}} = lists:max(Most),
             Share = lists:sum([N || #{~"name" := Is, ~"times" := N} <- Of, Is =:= Name]) / Times,
             [
-                dyno_finding:new(collecting, collected_per_s, #{
-                    subject => Name,
-                    severity => warning,
-                    value => Share * PerS * Bytes,
-                    weight => 67,
+                finding(warning, {collecting, collected_per_s, 67}, {Name, Share * PerS * Bytes}, #{
                     text => text(
                         "~ts collects its heap of ~ts about ~ts times a second: ~ts calls "
                         "erlang:garbage_collect",
-                        [Name, show(Bytes, ~"B"), show(Share * PerS, ~"count"), Caller]
+                        [Name, bytes(Bytes), count(Share * PerS), Caller]
                     ),
                     advice =>
-                        <<
-                            "Now: nothing. Later: remove that call: the runtime collects when it "
-                            "has to. For much garbage at once, do the work in a process that ends."
-                        >>,
+                        "Now: nothing. Later: remove that call: the runtime collects when it has "
+                        "to. For much garbage at once, do the work in a process that ends.",
                     look_closer => ~"dyno trace NODE \"erlang:garbage_collect -> caller\""
                 })
              || Share * PerS * Bytes > value(collected_per_s)
@@ -132,23 +115,17 @@ collecting(Looks) ->
 
 seen_collecting(Looks) ->
     [
-        dyno_finding:new(collecting, collecting, #{
-            subject => name(Asked),
-            severity => warning,
-            value => Share,
-            weight => 59,
+        finding(warning, {collecting, collecting, 59}, {name(Asked), Share}, #{
             text => text("~ts collects garbage in ~b % of its samples", [
                 name(Asked), round(100 * Share)
             ]),
             evidence => text("Its heap has ~ts. It stands in ~ts.", [
-                show(lists:max([0 | [B || #{~"heap_bytes" := B} <- Asked]]), ~"B"), place_of(Asked)
+                bytes(lists:max([0 | [B || #{~"heap_bytes" := B} <- Asked]])), place_of(Asked)
             ]),
             advice =>
-                <<
-                    "Now: nothing. Later: if its code calls erlang:garbage_collect or has a low "
-                    "fullsweep_after, remove that; else make fewer large terms, or keep what lives "
-                    "long in ETS."
-                >>,
+                "Now: nothing. Later: if its code calls erlang:garbage_collect or has a low "
+                "fullsweep_after, remove that; else make fewer large terms, or keep what lives "
+                "long in ETS.",
             look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
         })
      || {Pid, Asked, _} <- lasting(Looks),
@@ -165,7 +142,7 @@ calls_for(Asked) ->
         N
      || #{~"stacks" := Stacks} <- Asked,
         #{~"stack" := [Top | _], ~"count" := N} <- Stacks,
-        dyno_health_look:is_one_of(Top, [~"erlang:garbage_collect/", ~"erts_internal:garbage_co"])
+        is_one_of(Top, [~"erlang:garbage_collect/", ~"erts_internal:garbage_co"])
     ]).
 
 -doc "The share of samples without a stack, or from OTP 28 on in a function of that name.".

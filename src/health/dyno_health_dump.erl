@@ -12,7 +12,7 @@ with bounded memory.
 -export([findings/1, judged/1, format_error/1, fault/1]).
 -export_type([reason/0]).
 
--import(dyno_health_look, [text/2, show/2]).
+-import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, place/1]).
 -import(dyno_finding_limits, [value/1]).
 
 -type reason() :: {no_dump, file:filename_all()} | {unreadable, file:filename_all(), atom()}.
@@ -40,17 +40,13 @@ judged(Reading) ->
             processes(Reading) ++ atoms(Reading)
     ).
 
-finding(Check, Limit, Severity, Weight, Fields) ->
-    dyno_finding:new(Check, Limit, Fields#{severity => Severity, weight => Weight}).
-
 %% The emulator's last words
 
 ended(#{header := Header} = Reading) ->
     Slogan = maps:get(~"Slogan", Header, ~"no reason is given"),
     {Severity, Text, Advice} = why(Slogan, Reading),
     [
-        finding(ended, none, Severity, 300, #{
-            subject => ~"node",
+        finding(Severity, {ended, none, 300}, {~"node", none}, #{
             text => Text,
             evidence => text("Its last words: ~ts. Written ~ts~ts.", [
                 Slogan, maps:get(~"Written", Header, ~"at an unknown time"), ran(Reading)
@@ -71,30 +67,24 @@ why(Slogan, Reading) ->
             [~"allocate", ~"no next heap size"],
             critical,
             text("the node ended because it got no more memory: it had ~ts", [
-                show(kind(~"total", Reading), ~"B")
+                bytes(kind(~"total", Reading))
             ]),
-            <<
-                "Reduce the memory named below, or give the machine (the container) more memory; "
-                "max_heap_size ends one process instead of the node."
-            >>
+            "Reduce the memory named below, or give the machine (the container) more memory; "
+            "max_heap_size ends one process instead of the node."
         },
         {
             [~"atom_tab", ~"atom table"],
             critical,
             ~"the node ended because its table of atoms was full",
-            <<
-                "Find what makes atoms (list_to_atom, binary_to_atom, binary_to_term, xmerl) of "
-                "what comes from outside, and use the functions with existing in their names."
-            >>
+            "Find what makes atoms (list_to_atom, binary_to_atom, binary_to_term, xmerl) of what "
+            "comes from outside, and use the functions with existing in their names."
         },
         {
             [~"Kernel pid terminated"],
             critical,
             ~"the node ended because an application that it cannot be without ended",
-            <<
-                "Read the log before that moment: the supervisor of the application gave up (its "
-                "limit of restarts) or did not start."
-            >>
+            "Read the log before that moment: the supervisor of the application gave up (its limit "
+            "of restarts) or did not start."
         },
         {
             [~"init terminating"],
@@ -113,26 +103,22 @@ why(Slogan, Reading) ->
         [{_, Severity, Text, Advice} | _] ->
             {Severity, Text, Advice};
         [] ->
-            {critical, text("the node ended: ~ts", [Slogan]), <<
+            {critical, text("the node ended: ~ts", [Slogan]),
                 "Read the log before that moment. A program ends a node so with erlang:halt/1; "
-                "otherwise search for these words in the issues of Erlang/OTP."
-            >>}
+                "otherwise search for these words in the issues of Erlang/OTP."}
     end.
 
 cut_off(#{is_whole := true}) ->
     [];
 cut_off(#{is_whole := false, processes := N}) ->
     [
-        finding(cut_off, none, doubt, 0, #{
-            subject => ~"dump",
+        finding(doubt, {cut_off, none, 0}, {~"dump", none}, #{
             text => text("the dump was cut off after ~ts processes: counts are lower bounds", [
-                show(N, ~"count")
+                count(N)
             ]),
             advice =>
-                <<
-                    "Let the node write all of it: a full disk, ERL_CRASH_DUMP_BYTES, "
-                    "ERL_CRASH_DUMP_SECONDS, heart, or the container's end cuts it."
-                >>
+                "Let the node write all of it: a full disk, ERL_CRASH_DUMP_BYTES, "
+                "ERL_CRASH_DUMP_SECONDS, heart, or the container's end cuts it."
         })
     ].
 
@@ -140,20 +126,16 @@ cut_off(#{is_whole := false, processes := N}) ->
 
 queues(#{longest := Longest}) ->
     [
-        finding(queue, queue, critical, 100, #{
-            subject => name(Process),
-            value => Queue,
+        finding(critical, {queue, queue, 100}, {name(Process), Queue}, #{
             text => text("~ts messages waited for ~ts~ts", [
-                show(Queue, ~"count"), name(Process), stood(Process)
+                count(Queue), name(Process), stood(Process)
             ]),
             evidence => text("It was ~ts, and held ~ts with its messages.", [
-                string:lowercase(State), show(Bytes, ~"B")
+                string:lowercase(State), bytes(Bytes)
             ]),
             advice =>
-                <<
-                    "Let senders wait (a call instead of a cast) or drop above a limit; share the "
-                    "work among several processes."
-                >>
+                "Let senders wait (a call instead of a cast) or drop above a limit; share the work "
+                "among several processes."
         })
      || #{queue := Queue, bytes := Bytes, state := State} = Process <- lists:sublist(
             Longest, ?MOST_NAMED
@@ -169,13 +151,11 @@ memory(#{tables := Tables, largest := Largest} = Reading) ->
     Least = max(value(heap_bytes), 0.1 * Total),
     heaps(Largest, Least, Total) ++
         [
-            finding(table_grows, heap_bytes, warning, 60, #{
-                subject => Name,
-                value => Bytes,
+            finding(warning, {table_grows, heap_bytes, 60}, {Name, Bytes}, #{
                 text => text("table ~ts had ~ts rows and ~ts, ~ts of all memory~ts", [
                     Name,
-                    show(Rows, ~"count"),
-                    show(Bytes, ~"B"),
+                    count(Rows),
+                    bytes(Bytes),
                     show(Bytes / Total, ~"ratio"),
                     [text(", in ~b tables of that name", [N]) || N > 1]
                 ]),
@@ -184,36 +164,27 @@ memory(#{tables := Tables, largest := Largest} = Reading) ->
          || {Bytes, Name, N, Rows} <- largest(Tables), Bytes > Least
         ] ++
         [
-            finding(binaries, binary_bytes, warning, 40, #{
-                subject => ~"binaries",
-                value => Binary,
-                text => text("binaries took ~ts of ~ts", [show(Binary, ~"B"), show(Total, ~"B")]),
+            finding(warning, {binaries, binary_bytes, 40}, {~"binaries", Binary}, #{
+                text => text("binaries took ~ts of ~ts", [bytes(Binary), bytes(Total)]),
                 advice =>
-                    <<
-                        "Often they are held by long queues, by processes that collect seldom "
-                        "(hibernate, fullsweep_after), or by small parts of large ones "
-                        "(binary:copy/1)."
-                    >>
+                    "Often they are held by long queues, by processes that collect seldom "
+                    "(hibernate, fullsweep_after), or by small parts of large ones (binary:copy/1)."
             })
          || Binary > value(binary_bytes), Binary > 0.3 * Total
         ].
 
 heaps(Largest, Least, Total) ->
     [
-        finding(big_heap, heap_bytes, warning, 70, #{
-            subject => name(Process),
-            value => Bytes,
+        finding(warning, {big_heap, heap_bytes, 70}, {name(Process), Bytes}, #{
             text => text("~ts had ~ts, ~ts of all memory~ts", [
-                name(Process), show(Bytes, ~"B"), show(Bytes / Total, ~"ratio"), stood(Process)
+                name(Process), bytes(Bytes), show(Bytes / Total, ~"ratio"), stood(Process)
             ]),
             evidence => text("It was ~ts, and had ~ts messages and ~ts links.", [
-                string:lowercase(State), show(Queue, ~"count"), show(Links, ~"count")
+                string:lowercase(State), count(Queue), count(Links)
             ]),
             advice =>
-                <<
-                    "If messages take it, its queue is the fault. Else its state grew, or a term "
-                    "was far too large; max_heap_size ends the process instead of the node."
-                >>
+                "If messages take it, its queue is the fault. Else its state grew, or a term was "
+                "far too large; max_heap_size ends the process instead of the node."
         })
      || #{bytes := Bytes, queue := Queue} = Process <- lists:sublist(Largest, ?MOST_NAMED),
         #{state := State, links := Links} <- [Process],
@@ -223,21 +194,13 @@ heaps(Largest, Least, Total) ->
 %% Many processes of one function.
 processes(#{groups := Groups, processes := Count}) ->
     [
-        finding(processes_grow, none, warning, 75, #{
-            subject => Name,
-            value => N,
+        finding(warning, {processes_grow, none, 75}, {Name, N}, #{
             text => text("~ts of ~ts processes were started as ~ts, with ~ts and ~ts messages", [
-                show(N, ~"count"),
-                show(Count, ~"count"),
-                Name,
-                show(Bytes, ~"B"),
-                show(Queued, ~"count")
+                count(N), count(Count), Name, bytes(Bytes), count(Queued)
             ]),
             advice =>
-                <<
-                    "If that is more than the node has work, they do not end. Give what they wait "
-                    "for a time limit, or monitor who is to answer."
-                >>
+                "If that is more than the node has work, they do not end. Give what they wait for "
+                "a time limit, or monitor who is to answer."
         })
      || {_, Name, N, Queued, Bytes} <- lists:sublist(
             lists:reverse(lists:sort([{N, Name, N, Q, B} || Name := {N, Q, B} <- Groups])), 1
@@ -247,12 +210,8 @@ processes(#{groups := Groups, processes := Count}) ->
 
 atoms(#{atoms := {N, Limit}}) ->
     [
-        finding(near_limit, table_full, critical, 180, #{
-            subject => ~"atoms",
-            value => N / Limit,
-            text => text("~ts of ~ts atoms were in use", [
-                show(N, ~"count"), show(Limit, ~"count")
-            ]),
+        finding(critical, {near_limit, table_full, 180}, {~"atoms", N / Limit}, #{
+            text => text("~ts of ~ts atoms were in use", [count(N), count(Limit)]),
             advice => ~"Find what makes atoms; +t raises the limit."
         })
      || Limit > 0, N > value(table_full) * Limit
@@ -271,7 +230,7 @@ largest(Sums) ->
 name(#{name := ~"", pid := Pid, group := Group}) -> text("~ts (~ts)", [Pid, Group]);
 name(#{name := Name}) -> Name.
 
-stood(#{stack := [_ | _] = Stack}) -> text("; it stood in ~ts", [dyno_health_look:place(Stack)]);
+stood(#{stack := [_ | _] = Stack}) -> text("; it stood in ~ts", [place(Stack)]);
 stood(_Process) -> ~"".
 
 -doc false.

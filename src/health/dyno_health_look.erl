@@ -9,7 +9,7 @@
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
 -export([suspects/1, lasting/1, span/1, name/1, place_of/1, has_long_queue/1, sets/1]).
 -export([progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
--export([text/2, show/2, seconds/1, is_one_of/2]).
+-export([finding/4, text/2, show/2, count/1, bytes/1, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
 
 -type look() :: dyno_recording:object().
@@ -272,6 +272,24 @@ waiting_in(Functions, Look) ->
 is_one_of(Frame, Functions) ->
     lists:any(fun(Prefix) -> string:prefix(Frame, Prefix) =/= nomatch end, Functions).
 
+-doc "A finding of a check; its texts may be lists, and empty ones are left out.".
+-spec finding(
+    dyno_finding:severity(),
+    {Check :: atom(), dyno_finding_limits:name() | none, Weight :: number()},
+    {Subject :: binary(), Value :: number() | none},
+    #{atom() => unicode:chardata() | number()}
+) -> dyno_finding:t().
+finding(Severity, {Check, Limit, Weight}, {Subject, Value}, Fields) ->
+    Given =
+        #{
+            Key => plain(Of)
+         || Key := Of <- Fields#{subject => Subject, value => Value}, Of =/= none, Of =/= ~""
+        },
+    dyno_finding:new(Check, Limit, Given#{severity => Severity, weight => Weight}).
+
+plain(Number) when is_number(Number) -> Number;
+plain(Text) -> unicode:characters_to_binary(Text).
+
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).
 
@@ -280,6 +298,12 @@ show(Value, Unit) when is_float(Value), Unit =:= ~"count/s"; is_float(Value), Un
     dyno_unit:format(round(Value), Unit);
 show(Value, Unit) ->
     dyno_unit:format(Value, Unit).
+
+-spec count(number()) -> binary().
+count(N) -> show(N, ~"count").
+
+-spec bytes(number()) -> binary().
+bytes(N) -> show(N, ~"B").
 
 -spec seconds(number()) -> binary().
 seconds(S) when S < 120 -> text("~b s", [round(S)]);

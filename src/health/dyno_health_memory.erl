@@ -7,7 +7,9 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, seconds/1, known/3, of_last/2, mean/2]).
+-import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, at/2]).
+-import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span_s/1, stands/1]).
+-import(dyno_health_look, [place/1, last/1, latest/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(SOON_S, 3600).
@@ -44,7 +46,7 @@ tables(Looks) ->
         %% It grows while modules are loaded.
         Name =/= ~"code_server",
         {_, _, PerS, true} = Growth <- [
-            dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)
+            growth(fun(L) -> rows(Name, L) end, Looks)
         ],
         PerS > value(rows_per_s)
     ] ++ [Finding || Name <- Names, Finding <- kept_rows(Name, Looks)].
@@ -52,29 +54,23 @@ tables(Looks) ->
 %% Its memory grows in each look, and its rows do not: deleted ones may be kept.
 kept_rows(Name, Looks) ->
     [
-        dyno_finding:new(table_grows, kept_bytes_per_s, #{
-            subject => Name,
-            severity => warning,
-            value => PerS,
-            weight => 61,
+        finding(warning, {table_grows, kept_bytes_per_s, 61}, {Name, PerS}, #{
             text => text("table ~ts grows by ~ts a second, and by few or no rows~ts", [
-                Name, show(round(PerS), ~"B"), Why
+                Name, bytes(round(PerS)), Why
             ]),
             evidence => text("~ts now, in ~ts rows.", [
-                show(Last, ~"B"), show(rows(Name, dyno_health_look:last(Looks)), ~"count")
+                bytes(Last), show(rows(Name, last(Looks)), ~"count")
             ]),
             advice =>
-                <<
-                    "Now: see whether that process ends its traversal. End the process only if its "
-                    "state may be lost. Later: fix a table for one traversal only; ets:foldl/3 "
-                    "does it itself."
-                >>,
+                "Now: see whether that process ends its traversal. End the process only if its "
+                "state may be lost. Later: fix a table for one traversal only; ets:foldl/3 does it "
+                "itself.",
             look_closer => ~"dyno trace NODE \"ets:safe_fixtable/2 -> caller\""
         })
      || [_ | _] = Why <- [fixed(Name, Looks)],
-        {_, Last, PerS, true} <- [dyno_health_look:growth(fun(L) -> bytes(Name, L) end, Looks)],
+        {_, Last, PerS, true} <- [growth(fun(L) -> bytes(Name, L) end, Looks)],
         PerS > value(kept_bytes_per_s),
-        {_, _, RowsPerS, _} <- [dyno_health_look:growth(fun(L) -> rows(Name, L) end, Looks)],
+        {_, _, RowsPerS, _} <- [growth(fun(L) -> rows(Name, L) end, Looks)],
         RowsPerS =< value(rows_per_s)
     ].
 
@@ -88,74 +84,59 @@ bytes(Name, #{~"tables" := Tables}) ->
     hd([B || #{~"name" := Of, ~"bytes" := B} <- Tables, Of =:= Name] ++ [unknown]).
 
 table(Name, {First, Last, PerS, _}, Looks) ->
-    Bytes = dyno_health_look:growth(fun(L) -> bytes(Name, L) end, Looks),
+    Bytes = growth(fun(L) -> bytes(Name, L) end, Looks),
     Memory =
         case Bytes of
             {_, B, BytesPerS, _} ->
-                text(", ~ts, ~ts more each second", [show(B, ~"B"), show(round(BytesPerS), ~"B")]);
+                text(", ~ts, ~ts more each second", [bytes(B), bytes(round(BytesPerS))]);
             unknown ->
                 ~""
         end,
-    dyno_finding:new(table_grows, rows_per_s, #{
-        subject => Name,
-        severity => warning,
-        value => PerS,
-        weight => 60,
-        text => text(
-            "table ~ts grows by ~ts rows a second~ts", [Name, show(PerS, ~"count"), Memory]
-        ),
+    finding(warning, {table_grows, rows_per_s, 60}, {Name, PerS}, #{
+        text => text("table ~ts grows by ~ts rows a second~ts", [Name, count(PerS), Memory]),
         evidence => text("From ~ts to ~ts rows in ~ts, more at each of ~b looks.", [
-            show(First, ~"count"),
-            show(Last, ~"count"),
-            seconds(dyno_health_look:span_s(Looks)),
-            length(Looks)
+            count(First), count(Last), seconds(span_s(Looks)), length(Looks)
         ]),
         advice =>
-            <<
-                "Now: see whether the load rises (new users): then growth is normal. Only if "
-                "memory runs short, delete rows that you know are old; of a Mnesia table only in a "
-                "transaction (mnesia:delete/1). Later: delete a row when its process or session "
-                "ends (monitor it), or by age."
-            >>,
+            "Now: see whether the load rises (new users): then growth is normal. Only if memory "
+            "runs short, delete rows that you know are old; of a Mnesia table only in a "
+            "transaction (mnesia:delete/1). Later: delete a row when its process or session ends "
+            "(monitor it), or by age.",
         look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
 
 grows(Looks) ->
-    case dyno_health_look:growth(fun node_bytes/1, Looks) of
+    case growth(fun node_bytes/1, Looks) of
         unknown ->
             {unknown, ~"memory was not read"};
         {First, Last, PerS, Each} ->
             [
-                dyno_finding:new(memory_grows, memory_per_s, #{
-                    subject => ~"memory",
-                    severity => full_soon(PerS, Looks),
-                    value => PerS,
-                    weight => 30,
-                    text => text("memory grows by ~ts a second; the largest part is ~ts~ts~ts", [
-                        show(round(PerS), ~"B"),
-                        kind(Looks),
-                        of_whom(kind(Looks), Looks),
-                        until_full(PerS, Looks)
-                    ]),
-                    evidence => text("From ~ts to ~ts in ~ts, more at each look.", [
-                        show(First, ~"B"),
-                        show(Last, ~"B"),
-                        seconds((Last - First) / PerS)
-                    ]),
-                    advice =>
-                        <<
+                finding(
+                    full_soon(PerS, Looks), {memory_grows, memory_per_s, 30}, {~"memory", PerS}, #{
+                        text => text(
+                            "memory grows by ~ts a second; the largest part is ~ts~ts~ts", [
+                                bytes(round(PerS)),
+                                kind(Looks),
+                                of_whom(kind(Looks), Looks),
+                                until_full(PerS, Looks)
+                            ]
+                        ),
+                        evidence => text("From ~ts to ~ts in ~ts, more at each look.", [
+                            bytes(First), bytes(Last), seconds((Last - First) / PerS)
+                        ]),
+                        advice =>
                             "Now: see who takes most: dyno top shows processes, dyno record "
-                            "tables, too. While the load rises (new users), growth is normal."
-                        >>,
-                    look_closer => ~"dyno record NODE"
-                })
+                            "tables, too. While the load rises (new users), growth is normal.",
+                        look_closer => ~"dyno record NODE"
+                    }
+                )
              || Each, PerS > value(memory_per_s)
             ]
     end.
 
 %% Without the memory of the look itself.
 node_bytes(Look) ->
-    case dyno_health_look:at([~"values", ~"vm.memory.total"], Look) of
+    case at([~"values", ~"vm.memory.total"], Look) of
         Bytes when is_number(Bytes) -> Bytes - maps:get(~"own_bytes", Look, 0);
         unknown -> unknown
     end.
@@ -165,8 +146,8 @@ kind(Looks) ->
         {PerS, Kind}
      || Kind <- [~"processes", ~"binary", ~"ets", ~"code", ~"atom"],
         {_, _, PerS, _} <- [
-            dyno_health_look:growth(
-                fun(L) -> dyno_health_look:at([~"values", <<"vm.memory.", Kind/binary>>], L) end,
+            growth(
+                fun(L) -> at([~"values", <<"vm.memory.", Kind/binary>>], L) end,
                 Looks
             )
         ]
@@ -178,7 +159,7 @@ kind(Looks) ->
 
 of_whom(~"binary", Looks) ->
     case of_last([~"values", ~"vm.memory.binary"], Looks) of
-        Binary when is_number(Binary) -> holders(Binary, dyno_health_look:last(Looks));
+        Binary when is_number(Binary) -> holders(Binary, last(Looks));
         unknown -> ~""
     end;
 of_whom(~"ets", Looks) ->
@@ -186,7 +167,7 @@ of_whom(~"ets", Looks) ->
     Grown = [
         {PerS, Name}
      || Name <- Names,
-        {_, _, PerS, _} <- [dyno_health_look:growth(fun(L) -> bytes(Name, L) end, Looks)]
+        {_, _, PerS, _} <- [growth(fun(L) -> bytes(Name, L) end, Looks)]
     ],
     case lists:reverse(lists:sort(Grown)) of
         [{PerS, Name} | _] when PerS > 0 -> [text(": table ~ts", [Name]), fixed(Name, Looks)];
@@ -210,28 +191,24 @@ full_soon(PerS, Looks) ->
 
 until_full(PerS, Looks) ->
     [
-        text("; at this rate the ~ts left last ~ts", [show(Bytes, ~"B"), seconds(Bytes / PerS)])
+        text("; at this rate the ~ts left last ~ts", [bytes(Bytes), seconds(Bytes / PerS)])
      || Bytes <- [of_last([~"values", ~"os.memory.available"], Looks)], is_number(Bytes)
     ].
 
 held(Looks) ->
     Of = fun(Look) ->
         [
-            dyno_health_look:at([~"values", Name], Look)
+            at([~"values", Name], Look)
          || Name <- [~"os.vm.rss", ~"vm.memory.total"]
         ]
     end,
-    [Before, Now] = [Of(Look) || Look <- dyno_health_look:latest(2, Looks)],
+    [Before, Now] = [Of(Look) || Look <- latest(2, Looks)],
     known(Now, ~"resident memory was not read", fun(Rss, Total) ->
         Cause = holds(Rss - Total, Rss, is_steady(Rss, hd(Before)), Looks),
         [
-            dyno_finding:new(held, held_share, #{
-                subject => ~"memory",
-                severity => Severity,
-                value => Rss / max(1, Total),
-                weight => 55,
+            finding(Severity, {held, held_share, 55}, {~"memory", Rss / max(1, Total)}, #{
                 text => text("the node holds ~ts of the machine's memory and uses ~ts", [
-                    show(Rss, ~"B"), show(Total, ~"B")
+                    bytes(Rss), bytes(Total)
                 ]),
                 evidence => Evidence,
                 advice => Advice,
@@ -269,12 +246,10 @@ holds(Bytes, Rss, IsSteady, Looks) ->
             [
                 {warning,
                     text("The runtime's allocators hold ~ts: the rest is outside of them.", [
-                        show(AllHeld, ~"B")
-                    ]), <<
-                        "Now: see /proc/PID/smaps_rollup: stacks and mapped files count, too. "
-                        "Later: see which NIF, driver or library allocates memory of its own "
-                        "(malloc)."
-                    >>}
+                        bytes(AllHeld)
+                    ]),
+                    "Now: see /proc/PID/smaps_rollup: stacks and mapped files count, too. Later: "
+                    "see which NIF, driver or library allocates memory of its own (malloc)."}
              || IsSteady, Rss - AllHeld > Bytes / 2
             ]
     end.
@@ -283,49 +258,45 @@ holds(Bytes, Rss, IsSteady, Looks) ->
 kept({_, ~"segment_cache", Held, _}) ->
     {note,
         text("~ts of it were heaps: the runtime keeps freed segments to use them again.", [
-            show(Held, ~"B")
-        ]), <<
-            "Now: nothing, if the machine has memory enough. Later: smaller heaps, or +MMmcs 0, "
-            "which gives segments back at once."
-        >>};
+            bytes(Held)
+        ]),
+        "Now: nothing, if the machine has memory enough. Later: smaller heaps, or +MMmcs 0, "
+        "which gives segments back at once."};
 kept({_, Name, Held, Used}) ->
     {warning,
         text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
-            Name, show(Held, ~"B"), show(Used, ~"B"), round(100 * Used / Held)
-        ]), <<
-            "Now: nothing: it may be left of a peak, and is used again at the next one. Only if "
-            "the machine needs it, restart the node at a quiet time. Later: lower the peak (fewer "
-            "processes at once)."
-        >>}.
+            Name, bytes(Held), bytes(Used), round(100 * Used / Held)
+        ]),
+        "Now: nothing: it may be left of a peak, and is used again at the next one. Only if the "
+        "machine needs it, restart the node at a quiet time. Later: lower the peak (fewer "
+        "processes at once)."}.
 
 heaps(Looks) ->
     Limit = value(heap_bytes),
     [
-        dyno_finding:new(big_heap, heap_bytes, #{
-            subject => Name,
-            severity =>
-                case Bytes > 10 * Limit of
-                    true -> warning;
-                    false -> note
-                end,
-            value => Bytes,
-            weight => 20,
-            text => text("~ts has a heap of ~ts", [Name, show(Bytes, ~"B")]),
-            evidence =>
-                case dyno_health_look:stands(Asked) of
-                    {Stack, _, _} -> text("It stands in ~ts.", [dyno_health_look:place(Stack)]);
-                    unknown -> ~""
-                end,
-            advice =>
-                <<
+        finding(
+            case Bytes > 10 * Limit of
+                true -> warning;
+                false -> note
+            end,
+            {big_heap, heap_bytes, 20},
+            {Name, Bytes},
+            #{
+                text => text("~ts has a heap of ~ts", [Name, bytes(Bytes)]),
+                evidence =>
+                    case stands(Asked) of
+                        {Stack, _, _} -> text("It stands in ~ts.", [place(Stack)]);
+                        unknown -> ~""
+                    end,
+                advice =>
                     "Now: only if free memory exceeds this heap: erlang:garbage_collect(Pid). The "
                     "process stops meanwhile. Later: if the heap became small, hibernate the "
                     "process or set fullsweep_after; else keep its state in ETS, or share it among "
-                    "processes."
-                >>,
-            look_closer => text("dyno profile NODE \"~ts\"", [Pid])
-        })
-     || {Pid, Asked} <- dyno_health_look:suspects(Looks),
+                    "processes.",
+                look_closer => text("dyno profile NODE \"~ts\"", [Pid])
+            }
+        )
+     || {Pid, Asked} <- suspects(Looks),
         #{~"heap_bytes" := Bytes, ~"name" := Name, ~"last" := true} <- [lists:last(Asked)],
         Bytes > Limit
     ].
@@ -333,20 +304,14 @@ heaps(Looks) ->
 atoms(Looks) ->
     known([of_last([~"values", ~"vm.memory.atom"], Looks)], ~"memory was not read", fun(Bytes) ->
         [
-            dyno_finding:new(atom_memory, atom_bytes, #{
-                subject => ~"atoms",
-                severity => note,
-                value => Bytes,
-                weight => 38,
+            finding(note, {atom_memory, atom_bytes, 38}, {~"atoms", Bytes}, #{
                 text => text("~ts atoms take ~ts", [
-                    show(hd(of_last([~"counts", ~"atoms"], Looks)), ~"count"), show(Bytes, ~"B")
+                    show(hd(of_last([~"counts", ~"atoms"], Looks)), ~"count"), bytes(Bytes)
                 ]),
                 evidence => newest_atoms(of_last([~"newest_atoms"], Looks)),
                 advice =>
-                    <<
-                        "Now: nothing. Later: keep data from outside as binaries, or use "
-                        "binary_to_existing_atom/1. Only a restart frees atoms."
-                    >>,
+                    "Now: nothing. Later: keep data from outside as binaries, or use "
+                    "binary_to_existing_atom/1. Only a restart frees atoms.",
                 look_closer => ~"dyno trace NODE \"erlang:binary_to_atom/2 -> caller\""
             })
          || Bytes > value(atom_bytes)
@@ -360,43 +325,39 @@ binaries(Looks) ->
     Names = [~"vm.memory.binary", ~"vm.memory.total"],
     Values = [of_last([~"values", Name], Looks) || Name <- Names],
     known(Values, ~"memory was not read", fun(Binary, Total) ->
-        Holders = holders(Binary, dyno_health_look:last(Looks)),
+        Holders = holders(Binary, last(Looks)),
         [
-            dyno_finding:new(binaries, binary_bytes, #{
-                subject => ~"binaries",
-                severity =>
-                    case Holders of
-                        ~"" -> note;
-                        _ -> warning
-                    end,
-                value => Binary,
-                weight => 40,
-                text => text("binaries take ~ts of ~ts~ts", [
-                    show(Binary, ~"B"), show(Total, ~"B"), Holders
-                ]),
-                advice => release(Holders),
-                look_closer => ~"dyno record NODE"
-            })
+            finding(
+                case Holders of
+                    ~"" -> note;
+                    _ -> warning
+                end,
+                {binaries, binary_bytes, 40},
+                {~"binaries", Binary},
+                #{
+                    text => text("binaries take ~ts of ~ts~ts", [
+                        bytes(Binary), bytes(Total), Holders
+                    ]),
+                    advice => release(Holders),
+                    look_closer => ~"dyno record NODE"
+                }
+            )
          || Binary > value(binary_bytes),
             Binary > 0.3 * Total,
             %% Else messages may hold them.
-            Holders =/= ~"" orelse not has_long_queue(dyno_health_look:last(Looks))
+            Holders =/= ~"" orelse not has_long_queue(last(Looks))
         ]
     end).
 
 release(<<": rows", _/binary>>) ->
     ~"Now: nothing. Later: binary:copy/1 before insert.";
 release(~"") ->
-    <<
-        "Now: nothing. Later: hibernate processes that collect seldom, or set fullsweep_after; "
-        "binary:copy/1 before a small part of a large binary is kept."
-    >>;
+    "Now: nothing. Later: hibernate processes that collect seldom, or set fullsweep_after; "
+    "binary:copy/1 before a small part of a large binary is kept.";
 release(_Processes) ->
-    <<
-        "Now: erlang:garbage_collect(Pid) of these processes frees their garbage; each "
-        "stops meanwhile. Later: hibernate those that collect seldom, or set fullsweep_after; "
-        "binary:copy/1 before a small part of a large binary is kept."
-    >>.
+    "Now: erlang:garbage_collect(Pid) of these processes frees their garbage; each stops "
+    "meanwhile. Later: hibernate those that collect seldom, or set fullsweep_after; "
+    "binary:copy/1 before a small part of a large binary is kept.".
 
 has_long_queue(#{~"suspects" := Suspects}) ->
     lists:any(fun(Q) -> Q > value(queue) end, [Q || #{~"queue" := Q} <- Suspects]).
@@ -446,8 +407,8 @@ garbage(PerS, Each, Looks) ->
     Tables = lists:reverse(
         lists:sort([
             {Bytes div Objects, Name, Objects}
-         || #{~"name" := Name, ~"objects" := Objects, ~"bytes" := Bytes} <- dyno_health_look:at(
-                [~"tables"], dyno_health_look:last(Looks)
+         || #{~"name" := Name, ~"objects" := Objects, ~"bytes" := Bytes} <- at(
+                [~"tables"], last(Looks)
             ),
             Objects > 0,
             Bytes div Objects > value(object_bytes),
@@ -460,7 +421,7 @@ garbage(PerS, Each, Looks) ->
             {[{Size, Name, Objects} | _], _} ->
                 {Name,
                     text("Table ~ts has ~ts, of ~ts on average. ~ts", [
-                        Name, objects(Objects), show(Size, ~"B"), who(Busy)
+                        Name, objects(Objects), bytes(Size), who(Busy)
                     ]),
                     text(
                         "Now: see whether lookups of large objects in table ~ts are the cause "
@@ -472,11 +433,9 @@ garbage(PerS, Each, Looks) ->
                     ~"dyno trace NODE \"ets:lookup/2 -> caller\""};
             {[], {Who, _, _, _}} ->
                 {Who, who(Busy),
-                    <<
-                        "Now: see whether it makes, sends or looks up large terms (dyno profile "
-                        "--kind memory). Later: send a key or a part of such a term; or keep it "
-                        "once, in persistent_term or as a binary, which is not copied."
-                    >>,
+                    "Now: see whether it makes, sends or looks up large terms (dyno profile --kind "
+                    "memory). Later: send a key or a part of such a term; or keep it once, in "
+                    "persistent_term or as a binary, which is not copied.",
                     ~"dyno profile NODE --kind memory"};
             {[], none} ->
                 {
@@ -486,17 +445,11 @@ garbage(PerS, Each, Looks) ->
                     ~"dyno profile NODE --kind memory"
                 }
         end,
-    dyno_finding:new(garbage, garbage_bytes_per_s, #{
-        subject => Subject,
-        severity => warning,
-        value => PerS,
-        weight => 50,
+    finding(warning, {garbage, garbage_bytes_per_s, 50}, {Subject, PerS}, #{
         text => text(
             "collections free ~ts of terms a second, ~ts for each reduction (call); usual are up "
             "to 60 B",
-            [
-                show(round(PerS), ~"B"), show(round(Each), ~"B")
-            ]
+            [bytes(round(PerS)), bytes(round(Each))]
         ),
         evidence => Evidence,
         advice => Advice,
@@ -504,7 +457,7 @@ garbage(PerS, Each, Looks) ->
     }).
 
 objects(1) -> ~"1 object";
-objects(N) -> text("~ts objects", [show(N, ~"count")]).
+objects(N) -> text("~ts objects", [count(N)]).
 
 who(none) ->
     ~"";

@@ -12,7 +12,7 @@ Nodes on another machine or of another user are not visible.
 -export([findings/1, read/1, judged/2]).
 -export_type([seen/0]).
 
--import(dyno_health_look, [text/2]).
+-import(dyno_health_look, [finding/4, text/2]).
 
 -type thread() :: #{
     name := binary(),
@@ -68,10 +68,8 @@ process(Node) ->
         {ok, unicode:characters_to_binary(Pid)}
     else
         _ ->
-            {unseen, <<
-                "its process cannot be seen from here: it is on another machine, or of "
-                "another user"
-            >>}
+            {unseen,
+                "its process cannot be seen from here: it is on another machine, or of another user"}
     end.
 
 is_pid_folder(Name) -> lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Name).
@@ -203,13 +201,9 @@ judged(Node, #{pid := Pid, threads := Threads} = Seen) ->
         stopped(Seen) ++ descriptors(Seen) ++ dirty_io(Pid, Of(~"erts_dios_")) ++
             spinning(Pid, Of(~"erts_sched_")) ++ held(Seen),
     dyno_finding:ranked([
-        dyno_finding:new(Check, Name, #{
-            subject => ~"node",
-            severity => critical,
-            value => Value,
+        finding(critical, {Check, Name, 200}, {~"node", Value}, #{
             limit => Limit,
             beyond => Value / Limit,
-            weight => 200,
             text => text("~ts does not answer~ts", [Node, Text]),
             evidence => text("Seen from outside, of process ~ts of this machine.", [Pid]),
             advice => Advice
@@ -234,10 +228,9 @@ descriptors(#{fds := Fds, fds_limit := Limit}) when
     Used = min(Fds, Limit),
     Text = text(": ~b of ~b descriptors are in use, and few are left", [Used, Limit]),
     [
-        {near_limit, table_full, Fds / Limit, ?DESCRIPTORS, Text, <<
+        {near_limit, table_full, Fds / Limit, ?DESCRIPTORS, Text,
             "Now: end clients, or take it out of the load balancer. Later: ulimit -n (LimitNOFILE "
-            "of systemd) raises the limit at the next start."
-        >>}
+            "of systemd) raises the limit at the next start."}
     ];
 descriptors(_Seen) ->
     [].
@@ -307,8 +300,9 @@ spinning(Pid, Threads) ->
 
 held(#{throttled := Share}) when is_float(Share), Share > ?HELD_BACK ->
     Text = text(
-        " in time: its quota held threads back for ~.1f s of a second, summed over processors",
-        [Share]
+        " in time: its quota held threads back for ~.1f s of a second, summed over processors", [
+            Share
+        ]
     ),
     [{throttled, throttled, Share, ?HELD_BACK, Text, ~"Now: raise the container's quota."}];
 held(_Seen) ->

@@ -7,8 +7,9 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, seconds/1, known/3, of_last/2, mean/2]).
--import(dyno_health_look, [lasting/1, span/1, name/1, place_of/1, has_long_queue/1]).
+-import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, of_last/2]).
+-import(dyno_health_look, [mean/2, sum/2, growth/2, known/3, suspects/1, lasting/1, span/1]).
+-import(dyno_health_look, [name/1, place_of/1, has_long_queue/1, sets/1, stands/1, enough/2]).
 -import(dyno_health_collections, [hibernating/1]).
 -import(dyno_finding_limits, [value/1]).
 
@@ -61,24 +62,18 @@ checks() ->
 
 priorities(Looks) ->
     [
-        dyno_finding:new(priority, busy_reductions, #{
-            subject => name(Asked),
-            severity => warning,
-            value => R / span(Looks),
-            weight => 96,
+        finding(warning, {priority, busy_reductions, 96}, {name(Asked), R / span(Looks)}, #{
             text => text(
                 "~ts works at priority ~ts, and did not wait in any look: others on its scheduler "
                 "wait",
                 [name(Asked), Priority]
             ),
             evidence => text("It did ~ts reductions a second, most often in ~ts.", [
-                show(R / span(Looks), ~"count"), place_of(Asked)
+                count(R / span(Looks)), place_of(Asked)
             ]),
             advice =>
-                <<
-                    "Now: nothing. Later: give it normal priority (process_flag(priority, "
-                    "normal)), or have it wait between its tasks; high and max are for short work."
-                >>,
+                "Now: nothing. Later: give it normal priority (process_flag(priority, normal)), or "
+                "have it wait between its tasks; high and max are for short work.",
             look_closer => text("dyno profile NODE \"~ts\"", [Pid])
         })
      || {Pid, Asked, R} <- lasting(Looks),
@@ -97,18 +92,12 @@ never_waiting(Looks) ->
     ],
     known(Values, ~"the schedulers were not read", fun(Busy, Count, PerS) ->
         [
-            dyno_finding:new(one_process, one_process, #{
-                subject => name(Asked),
-                severity => note,
-                value => min(1.0, Share),
-                weight => 36,
+            finding(note, {one_process, one_process, 36}, {name(Asked), min(1.0, Share)}, #{
                 text => text("~ts works without a pause, and takes a scheduler", [name(Asked)]),
                 evidence => text("It stands most often in ~ts.", [place_of(Asked)]),
                 advice =>
-                    <<
-                        "Now: see whether its loop ends. Later: if the work is wanted, share it "
-                        "among several processes."
-                    >>,
+                    "Now: see whether its loop ends. Later: if the work is wanted, share it among "
+                    "several processes.",
                 look_closer => text("dyno profile NODE \"~ts\"", [Pid])
             })
          || {Pid, Asked, R} <- lasting(Looks),
@@ -128,7 +117,7 @@ heaps(Looks) ->
      || {Pid, Asked, _} <- lasting(Looks),
         [First | _] = Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
         Sizes =:= lists:sort(Sizes),
-        length(lists:usort(Sizes)) >= dyno_health_look:enough(3, Looks),
+        length(lists:usort(Sizes)) >= enough(3, Looks),
         not has_long_queue(Asked),
         Last <- [lists:last(Sizes)],
         PerS <- [(Last - First) / span(Looks)],
@@ -143,21 +132,17 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
             Bytes when is_number(Bytes), Bytes / PerS < ?DAY_S ->
                 {warning,
                     text("; at this rate it takes the ~ts of memory left in ~ts", [
-                        show(Bytes, ~"B"), seconds(Bytes / PerS)
+                        bytes(Bytes), seconds(Bytes / PerS)
                     ])};
             _ ->
                 {note, ~""}
         end,
-    dyno_finding:new(heap_grows, heap_per_s, #{
-        subject => name(Asked),
-        severity => Severity,
-        value => PerS,
-        weight => 62,
+    finding(Severity, {heap_grows, heap_per_s, 62}, {name(Asked), PerS}, #{
         text => text("the heap of ~ts grows by ~ts a second, to ~ts~ts", [
-            name(Asked), show(round(PerS), ~"B"), show(Last, ~"B"), Left
+            name(Asked), bytes(round(PerS)), bytes(Last), Left
         ]),
         evidence => text("From ~ts, and smaller in no look. It stands in ~ts.", [
-            show(First, ~"B"), place_of(Asked)
+            bytes(First), place_of(Asked)
         ]),
         advice => <<(keeps_now(Severity))/binary, " Later: ", (keeps(Asked))/binary>>,
         look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
@@ -166,38 +151,26 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
 keeps_now(note) ->
     ~"Now: nothing.";
 keeps_now(warning) ->
-    <<
-        "Now: restart it only if less memory is left than you need: its state and queue are "
-        "lost."
-    >>.
+    "Now: restart it only if less memory is left than you need: its state and queue are "
+    "lost.".
 
 keeps(Asked) ->
-    case dyno_health_look:stands(Asked) of
+    case stands(Asked) of
         {[<<"gen_statem:", _/binary>> | _], _, _} ->
-            <<
-                "see whether an event is postponed that no later state takes: postponed events "
-                "stay in its heap. Else bound its data."
-            >>;
+            "see whether an event is postponed that no later state takes: postponed events "
+            "stay in its heap. Else bound its data.";
         _ ->
             ~"bound its state: remove data that is done or old, or keep it in ETS or on disk."
     end.
 
 links(Looks) ->
     [
-        dyno_finding:new(links, monitors, #{
-            subject => name(Asked),
-            severity => warning,
-            value => Last,
-            weight => 63,
-            text => text("~ts has ~ts links, and more at each look", [
-                name(Asked), show(Last, ~"count")
-            ]),
-            evidence => text("~ts at the first look.", [show(First, ~"count")]),
+        finding(warning, {links, monitors, 63}, {name(Asked), Last}, #{
+            text => text("~ts has ~ts links, and more at each look", [name(Asked), count(Last)]),
+            evidence => text("~ts at the first look.", [count(First)]),
             advice =>
-                <<
-                    "Now: see whether the linked processes and ports end; if it crashes, those "
-                    "that do not trap exits end."
-                >>,
+                "Now: see whether the linked processes and ports end; if it crashes, those that do "
+                "not trap exits end.",
             look_closer => ~"dyno top NODE"
         })
      || {_, Asked, _} <- lasting(Looks),
@@ -210,7 +183,7 @@ links(Looks) ->
 %% The runtime counts timers, monitors and links by no function, but keeps them, processes and
 %% messages in blocks of fixed sizes.
 timers(Looks) ->
-    case dyno_health_look:growth(fun small/1, Looks) of
+    case growth(fun small/1, Looks) of
         {First, Last, PerS, Each} ->
             Grows = Each andalso PerS > value(timers_per_s),
             {Limit, Value} =
@@ -219,7 +192,7 @@ timers(Looks) ->
                     false -> {timers_per_s, PerS}
                 end,
             {Who, Setter} =
-                case dyno_health_look:sets(Looks) of
+                case sets(Looks) of
                     none -> {~"", ~"erlang:send_after/3"};
                     Sets -> Sets
                 end,
@@ -228,30 +201,30 @@ timers(Looks) ->
              || L <- Looks, #{~"queue" := Q} <- maps:get(~"suspects", L), Q > value(queue)
             ],
             [
-                dyno_finding:new(many_timers, Limit, #{
-                    subject => ~"timers",
-                    severity =>
-                        case Grows of
-                            true -> warning;
-                            false -> note
-                        end,
-                    value => Value,
-                    weight => 56,
-                    text => text("about ~ts timers, monitors or links exist~ts", [
-                        show(round(Last), ~"count"),
-                        [text(", ~ts more each second", [show(PerS, ~"count")]) || Grows]
-                    ]),
-                    evidence => text("~ts at the first look, by the memory that they take.~ts", [
-                        show(round(First), ~"count"), Who
-                    ]),
-                    advice =>
-                        <<
+                finding(
+                    case Grows of
+                        true -> warning;
+                        false -> note
+                    end,
+                    {many_timers, Limit, 56},
+                    {~"timers", Value},
+                    #{
+                        text => text("about ~ts timers, monitors or links exist~ts", [
+                            count(round(Last)),
+                            [text(", ~ts more each second", [count(PerS)]) || Grows]
+                        ]),
+                        evidence => text(
+                            "~ts at the first look, by the memory that they take.~ts", [
+                                count(round(First)), Who
+                            ]
+                        ),
+                        advice =>
                             "Now: nothing. Later: cancel a timer that is not needed any more "
                             "(erlang:cancel_timer/1); one timer for all that a process has to do "
-                            "later is enough. Demonitor a process that has answered."
-                        >>,
-                    look_closer => text("dyno trace NODE \"~ts -> caller\"", [Setter])
-                })
+                            "later is enough. Demonitor a process that has answered.",
+                        look_closer => text("dyno trace NODE \"~ts -> caller\"", [Setter])
+                    }
+                )
              || Queued =:= [], Grows orelse Last > value(many_timers)
             ];
         unknown ->
@@ -284,22 +257,14 @@ scans(Looks) ->
     end.
 
 scan(PerS, #{~"function" := Function, ~"table" := Table, ~"rows" := Rows}, Asked) ->
-    dyno_finding:new(table_scans, scanned_per_s, #{
-        subject => Table,
-        severity => warning,
-        value => PerS,
-        weight => 69,
-        text => text(
-            "~ts scans table ~ts (~ts rows); such scans read up to ~ts rows a second", [
-                Function, Table, show(Rows, ~"count"), show(PerS, ~"count")
-            ]
-        ),
+    finding(warning, {table_scans, scanned_per_s, 69}, {Table, PerS}, #{
+        text => text("~ts scans table ~ts (~ts rows); such scans read up to ~ts rows a second", [
+            Function, Table, count(Rows), count(PerS)
+        ]),
         evidence => text("Such as ~ts, in ~ts.", [name(Asked), place_of(Asked)]),
         advice =>
-            <<
-                "Now: nothing. Later: bind the key in the pattern, or the first part of the key of "
-                "an ordered_set; or keep an index in a second table, or a count in a counter."
-            >>,
+            "Now: nothing. Later: bind the key in the pattern, or the first part of the key of an "
+            "ordered_set; or keep an index in a second table, or a count in a counter.",
         look_closer => text("dyno trace NODE \"~ts -> caller\"", [Function])
     }).
 
@@ -326,7 +291,7 @@ hot_tables(Looks) ->
             Writers <- [length(lists:ukeysort(1, Writes))],
             Writers >= value(writers)
         ],
-        case {Hot, dyno_health_look:sum([~"threads", ~"normal", ~"slices"], Looks)} of
+        case {Hot, sum([~"threads", ~"normal", ~"slices"], Looks)} of
             {[], Slices} when is_number(Slices), Busy > 0.98 ->
                 PerS = Slices / span(Looks) / Count,
                 [lock(PerS, Looks) || PerS > value(yields)];
@@ -354,48 +319,36 @@ lock(PerS, Looks) ->
         text => text(
             "each scheduler gave up its processor ~ts times a second: most likely threads wait for "
             "a lock, such as of an ETS table",
-            [show(PerS, ~"count")]
+            [count(PerS)]
         ),
         evidence => Busiest,
         why => ~"If so, more schedulers or processes make no more writes, and each takes longer."
     }).
 
 writers(Limit, Value, Subject, Fields) ->
-    dyno_finding:new(hot_table, Limit, Fields#{
-        subject => Subject,
-        severity => warning,
-        value => Value,
-        weight => 70,
+    finding(warning, {hot_table, Limit, 70}, {Subject, Value}, Fields#{
         advice =>
-            <<
-                "Now: nothing. Later: create the table with {write_concurrency, auto}; count with "
-                "counters or atomics instead of one row, keep rows of one key apart, or collect "
-                "writes in each process."
-            >>,
+            "Now: nothing. Later: create the table with {write_concurrency, auto}; count with "
+            "counters or atomics instead of one row, keep rows of one key apart, or collect writes "
+            "in each process.",
         look_closer => ~"dyno trace NODE \"ets:insert/2 -> caller\""
     }).
 
 %% The table of a dictionary is neither heap nor link.
 dictionaries(Looks) ->
     [
-        dyno_finding:new(dictionary, dictionary, #{
-            subject => name(Asked),
-            severity => warning,
-            value => Keys,
-            weight => 61,
+        finding(warning, {dictionary, dictionary, 61}, {name(Asked), Keys}, #{
             text => text("~ts has a process dictionary for about ~ts keys, and a heap of ~ts", [
-                name(Asked), show(Keys, ~"count"), show(Bytes, ~"B")
+                name(Asked), count(Keys), bytes(Bytes)
             ]),
             evidence => text("It stands in ~ts.", [place_of(Asked)]),
             why => ~"Each full collection reads all of it.",
             advice =>
-                <<
-                    "Now: nothing. Later: keep such data in ETS, or in the state of the process "
-                    "with a bound; remove keys that are done (erase/1)."
-                >>,
+                "Now: nothing. Later: keep such data in ETS, or in the state of the process with a "
+                "bound; remove keys that are done (erase/1).",
             look_closer => ~"dyno trace NODE \"erlang:put/2 -> caller\""
         })
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
+     || {_, Asked} <- suspects(Looks),
         #{~"last" := true, ~"dictionary" := Keys, ~"heap_bytes" := Bytes} <- [lists:last(Asked)],
         Keys >= value(dictionary)
     ].
@@ -403,25 +356,17 @@ dictionaries(Looks) ->
 %% Starts and restarts wait meanwhile. An idle supervisor stands in its loop.
 listing(Looks) ->
     [
-        dyno_finding:new(children, none, #{
-            subject => name(Asked),
-            severity => warning,
-            value => Share,
-            weight => 97,
-            text => text("~ts lists its children all the time, because a caller asks", [
-                name(Asked)
-            ]),
+        finding(warning, {children, none, 97}, {name(Asked), Share}, #{
+            text => text("~ts lists its children all the time, because a caller asks", [name(Asked)]),
             evidence => text("~b % of its stack samples are in that.", [round(100 * Share)]),
             why => ~"It starts and restarts no child meanwhile, and each answer copies the list.",
             advice =>
-                <<
-                    "Now: find who asks (dyno trace of supervisor:which_children/1 and "
-                    "supervisor:count_children/1). Later: do not ask a large supervisor again and "
-                    "again: keep a counter, a pg group or an ETS table of the children."
-                >>,
+                "Now: find who asks (dyno trace of supervisor:which_children/1 and "
+                "supervisor:count_children/1). Later: do not ask a large supervisor again and "
+                "again: keep a counter, a pg group or an ETS table of the children.",
             look_closer => ~"dyno trace NODE \"supervisor:which_children/1 -> caller\""
         })
-     || {_, [_, _ | _] = Asked} <- dyno_health_look:suspects(Looks),
+     || {_, [_, _ | _] = Asked} <- suspects(Looks),
         #{~"last" := true, ~"group" := <<"supervisor:", _/binary>>} <- [lists:last(Asked)],
         Share <- [lists_children(Asked)],
         Share > 0.5

@@ -9,7 +9,9 @@
 
 -import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 -import(dyno_health_senders, [is_suspended/2, is_sending/1]).
--import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2, name/1]).
+-import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, is_one_of/2, growth/2]).
+-import(dyno_health_look, [suspects/1, name/1, progresses/1, stands/1, place/1, is_system/1]).
+-import(dyno_health_look, [last/1, latest/2, enough/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(FORMATTING, [
@@ -52,7 +54,7 @@ checks() ->
 queues(Looks) ->
     [
         Finding
-     || {Pid, Asked} <- dyno_health_look:suspects(Looks),
+     || {Pid, Asked} <- suspects(Looks),
         #{~"last" := true} <- [lists:last(Asked)],
         %% These have more specific findings.
         not is_sending(Asked),
@@ -65,7 +67,7 @@ queues(Looks) ->
 dying(Looks) ->
     Found = [
         {name([Once]), Once}
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
+     || {_, Asked} <- suspects(Looks),
         [#{~"queue" := Queue} = Once] <- [[A || #{~"queue" := Q} = A <- Asked, is_integer(Q)]],
         Queue > value(queue),
         {Share, _, _} <- [formats([Once])],
@@ -75,14 +77,12 @@ dying(Looks) ->
         begin
             #{~"queue" := Queue} = Once,
             {Cause, Advice} = cause([Once], [Once], []),
-            dyno_finding:new(queue, queue, #{
-                subject => Name,
-                severity => critical,
-                value => Queue,
-                weight => 106,
-                text => text("~ts formats terms, such as a crash report, while ~ts messages wait", [
-                    Name, show(Queue, ~"count")
-                ]),
+            finding(critical, {queue, queue, 106}, {Name, Queue}, #{
+                text => text(
+                    "~ts formats terms, such as a crash report, while ~ts messages wait", [
+                        Name, count(Queue)
+                    ]
+                ),
                 evidence => Cause,
                 advice => Advice,
                 look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
@@ -93,7 +93,7 @@ dying(Looks) ->
 
 %% Of the user's code, as the beams of these modules say.
 searching(Looks) ->
-    maps:get(~"searching", dyno_health_look:last(Looks), []).
+    maps:get(~"searching", last(Looks), []).
 
 %% A process that ends, or is in a native function, does not answer in the last look.
 queue(Pid, Asked, Looks) ->
@@ -107,11 +107,11 @@ queue(Pid, Asked, Looks) ->
 
 queue(Pid, Queue, Asked, Answered, Looks) ->
     Queued = fun(Look) -> queue_in(Pid, Look) end,
-    {_, _, _, Each} = dyno_health_look:growth(Queued, Looks),
+    {_, _, _, Each} = growth(Queued, Looks),
     %% An earlier burst is no growth.
     {_, _, PerS, _} =
-        case dyno_health_look:growth(Queued, dyno_health_look:latest(3, Looks)) of
-            unknown -> dyno_health_look:growth(Queued, Looks);
+        case growth(Queued, latest(3, Looks)) of
+            unknown -> growth(Queued, Looks);
             Of -> Of
         end,
     IsLong = Queue > value(queue),
@@ -167,26 +167,20 @@ long({Pid, Queue, PerS}, {Asked, Answered}, Searching, Severity, {Limit, Value})
             _ -> forecast(Queue, PerS)
         end,
     {Cause, Advice} = cause(Asked, Answered, Searching),
-    dyno_finding:new(queue, Limit, #{
-        subject => Name,
-        severity => Severity,
-        value => Value,
-        weight => 100,
-        text => text("~ts messages wait for ~ts: ~ts", [
-            show(Queue, ~"count"), Name, Forecast
-        ]),
+    finding(Severity, {queue, Limit, 100}, {Name, Value}, #{
+        text => text("~ts messages wait for ~ts: ~ts", [count(Queue), Name, Forecast]),
         evidence => text("~ts ~ts", [queues_seen(Answered), Cause]),
         advice => Advice,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
 
 forecast(_Queue, PerS) when PerS >= 1 ->
-    text("~ts more each second, so it never drains at this load", [show(round(PerS), ~"count")]);
+    text("~ts more each second, so it never drains at this load", [count(round(PerS))]);
 forecast(_Queue, PerS) when PerS >= -1 ->
     ~"it does not become shorter";
 forecast(Queue, PerS) ->
     text("~ts fewer each second, it is drained in ~ts", [
-        show(round(-PerS), ~"count"), seconds(Queue / -PerS)
+        count(round(-PerS)), seconds(Queue / -PerS)
     ]).
 
 queues_seen(Asked) ->
@@ -195,22 +189,16 @@ queues_seen(Asked) ->
 
 %% The owner's place explains the cause and the advice.
 cause(All, Asked, Searching) ->
-    case {dyno_health_look:stands(Asked), formats(All), [I || #{~"inspects" := I} <- Asked]} of
+    case {stands(Asked), formats(All), [I || #{~"inspects" := I} <- Asked]} of
         {_, {Share, Frame, Why}, _} when Share >= ?FORMATS ->
             {
-                text(
-                    "In ~b % of stack samples it formats terms, such as in ~ts: ~ts",
-                    [
-                        round(100 * Share), Frame, Why
-                    ]
-                ),
-                <<
-                    "Now: see whether the log has its crash; if it has, and memory runs short, "
-                    "exit(Pid, kill) ends it without a report. Later: bound the queue (drop, or "
-                    "let senders "
-                    "wait), so that a crash stays small; a lower chars_limit of the formatter "
-                    "helps, too."
-                >>
+                text("In ~b % of stack samples it formats terms, such as in ~ts: ~ts", [
+                    round(100 * Share), Frame, Why
+                ]),
+                "Now: see whether the log has its crash; if it has, and memory runs short, "
+                "exit(Pid, kill) ends it without a report. Later: bound the queue (drop, or let "
+                "senders wait), so that a crash stays small; a lower chars_limit of the formatter "
+                "helps, too."
             };
         {_, _, [_ | _] = Inspections} ->
             #{~"item" := Item, ~"per_s" := PerS} = lists:last(Inspections),
@@ -218,19 +206,17 @@ cause(All, Asked, Searching) ->
                 text(
                     "It calls process_info(self(), ~ts) ~ts times a second; for messages, memory "
                     "or total_heap_size that takes longer, the longer its queue is.",
-                    [Item, show(PerS, ~"count")]
+                    [Item, count(PerS)]
                 ),
-                <<
-                    "Now: stop the senders until it is drained, or end this process, if a "
-                    "supervisor restarts it and its state and messages may be lost. Later: ask for "
-                    "message_queue_len only, or once in 100 messages."
-                >>
+                "Now: stop the senders until it is drained, or end this process, if a supervisor "
+                "restarts it and its state and messages may be lost. Later: ask for "
+                "message_queue_len only, or once in 100 messages."
             };
         {{[<<"sys:suspend_loop", _/binary>> | _], _, _}, _, _} ->
             {~"It takes no message: sys:suspend/1 was called for it.", resume()};
         {{[Top | _] = Stack, Share, Looks}, _, _} ->
             Stands = text("In ~b of ~b stack samples it stood in ~ts", [
-                round(Share * Looks), Looks, dyno_health_look:place(Stack)
+                round(Share * Looks), Looks, place(Stack)
             ]),
             %% A receive of the user's that waits takes none of these messages.
             Waits = length([S || #{~"status" := ~"waiting"} = S <- Asked]),
@@ -239,14 +225,12 @@ cause(All, Asked, Searching) ->
                 true ->
                     {
                         text("~ts, which searches the whole mailbox at each call.", [Stands]),
-                        <<
-                            "Now: stop the senders until it is drained, or end this process, if a "
-                            "supervisor restarts it and its state and messages may be lost. Later: "
-                            "make this call in a process of "
-                            "its own, whose mailbox is empty (in a receive of your own: match a "
-                            "reference made right before the request is sent), and bound the "
-                            "queue: a call instead of a cast, or drop above a limit."
-                        >>
+                        "Now: stop the senders until it is drained, or end this process, if a "
+                        "supervisor restarts it and its state and messages may be lost. Later: "
+                        "make this call in a process of its own, whose mailbox is empty (in a "
+                        "receive of your own: match a reference made right before the request is "
+                        "sent), and bound the queue: a call instead of a cast, or drop above a "
+                        "limit."
                     };
                 false ->
                     others(Top, Stands, Asked)
@@ -263,16 +247,14 @@ others(Top, Stands, Asked) ->
         _ when map_get(~"group", Last) =:= ~"logger_olp:init/1" ->
             stale(0, Queue, Stands);
         _ when length(Waits) * 2 > length(Asked) ->
-            case dyno_health_look:is_system(Top) of
+            case is_system(Top) of
                 false ->
                     {
                         text("~ts, waiting: this receive does not take them.", [Stands]),
-                        <<
-                            "Now: end this process, if a supervisor restarts it and its state and "
-                            "messages may be lost. Later: let the main loop take all messages; in "
-                            "a wait for one answer use a time limit, and drop nothing. Late "
-                            "answers of calls stay away if they are made with an alias."
-                        >>
+                        "Now: end this process, if a supervisor restarts it and its state and "
+                        "messages may be lost. Later: let the main loop take all messages; in a "
+                        "wait for one answer use a time limit, and drop nothing. Late answers of "
+                        "calls stay away if they are made with an alias."
                     };
                 true ->
                     stale(maps:get(~"monitored_by", Last, 0), Queue, Stands)
@@ -282,21 +264,19 @@ others(Top, Stands, Asked) ->
     end.
 
 who_wait(1) -> ~"one process monitors";
-who_wait(Callers) -> [show(Callers, ~"count"), ~" processes monitor"].
+who_wait(Callers) -> [count(Callers), ~" processes monitor"].
 
 stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
     {
         text(
-            "~ts. Only ~ts it, as callers do: if these are calls, ~b % of them have no caller "
-            "any more.",
+            "~ts. Only ~ts it, as callers do: if these are calls, ~b % of them have no caller any "
+            "more.",
             [Stands, who_wait(Callers), round(100 * (Queue - Callers) / Queue)]
         ),
-        <<
-            "Now: end this process, if a supervisor restarts it and its state and messages may be "
-            "lost. Later: put a deadline into each request and drop those that are late; serve the "
-            "newest first, or refuse above a limit. Longer time limits of callers, and tries "
-            "again, make it worse."
-        >>
+        "Now: end this process, if a supervisor restarts it and its state and messages may be "
+        "lost. Later: put a deadline into each request and drop those that are late; serve the "
+        "newest first, or refuse above a limit. Longer time limits of callers, and tries again, "
+        "make it worse."
     };
 stale(_Callers, _Queue, Stands) ->
     {text("~ts.", [Stands]), general()}.
@@ -323,31 +303,27 @@ formats(Asked) ->
     }.
 
 resume() ->
-    <<
-        "Now: see whether an upgrade or sys:replace_state/2 runs; only if not, sys:resume/1 lets "
-        "it go on. Later: see who suspended it: a debugger, or a release upgrade that did not end."
-    >>.
+    "Now: see whether an upgrade or sys:replace_state/2 runs; only if not, sys:resume/1 lets "
+    "it go on. Later: see who suspended it: a debugger, or a release upgrade that did not end.".
 
 general() ->
-    <<
-        "Now: lower the load; or end this process, if a supervisor restarts it and its state and "
-        "messages may be lost (never one of kernel: the node would end). Later: let senders wait "
-        "(a call instead of a cast) or drop above a limit; share the work among several "
-        "processes; shorten its callback."
-    >>.
+    "Now: lower the load; or end this process, if a supervisor restarts it and its state and "
+    "messages may be lost (never one of kernel: the node would end). Later: let senders wait (a "
+    "call instead of a cast) or drop above a limit; share the work among several "
+    "processes; shorten its callback.".
 
 %% Messages wait, and the process neither runs nor takes one: it waits for something else.
 stuck(Looks) ->
-    Calls = edges(dyno_health_look:last(Looks)),
+    Calls = edges(last(Looks)),
     [
         stuck_at(Pid, Asked, Stack, [
             maps:get(To, names(Looks), To)
          || {From, To} <- Calls, From =:= Pid
         ])
-     || {Pid, Asked} <- dyno_health_look:suspects(Looks),
+     || {Pid, Asked} <- suspects(Looks),
         length(Asked) >= 2,
         #{~"last" := true, ~"queue" := Queue} <- [lists:last(Asked)],
-        {Stack, Share, _} <- [dyno_health_look:stands(Asked)],
+        {Stack, Share, _} <- [stands(Asked)],
         lists:all(fun(A) -> is_stuck(A, Stack) end, Asked),
         Share > 0.9,
         not is_sending(Asked),
@@ -362,7 +338,7 @@ stuck(Looks) ->
 is_stuck(#{~"queue" := Queue, ~"status" := ~"waiting"} = Asked, Stack) when
     Queue > 0, Queue =< ?LONG_QUEUE
 ->
-    dyno_health_look:progresses(Asked) =/= true orelse
+    progresses(Asked) =/= true orelse
         (writes_log(Stack) andalso map_get(~"reductions", Asked) < ?WRITE_REDUCTIONS);
 is_stuck(_, _Stack) ->
     false.
@@ -373,10 +349,10 @@ stuck_at(Pid, Asked, Stack, For) ->
     Name = name(Asked),
     #{~"queue" := Queue, ~"time_ms" := Last} = lists:last(Asked),
     #{~"time_ms" := First} = hd(Asked),
-    Own = [F || F <- Stack, not dyno_health_look:is_system(F)],
+    Own = [F || F <- Stack, not is_system(F)],
     IsSuspended = [] =/= [F || F <- Stack, is_one_of(F, [~"sys:suspend_loop"])],
     Waits = [
-        "waits in ", dyno_health_look:place(Stack), [[" for ", W] || W <- lists:sublist(For, 1)]
+        "waits in ", place(Stack), [[" for ", W] || W <- lists:sublist(For, 1)]
     ],
     {Does, Weight} =
         case writes_log(Stack) of
@@ -386,38 +362,26 @@ stuck_at(Pid, Asked, Stack, For) ->
             false when IsSuspended -> {~"is suspended by sys:suspend/1", 91};
             false -> {Waits, 80}
         end,
-    dyno_finding:new(stuck, queue_stuck, #{
-        subject => Name,
-        severity => warning,
-        value => Queue,
-        weight => Weight,
-        text => text("~ts ~ts, while ~ts of its messages wait", [
-            Name, Does, show(Queue, ~"count")
-        ]),
+    finding(warning, {stuck, queue_stuck, Weight}, {Name, Queue}, #{
+        text => text("~ts ~ts, while ~ts of its messages wait", [Name, Does, count(Queue)]),
         evidence => text("It did nothing else for the last ~ts.", [seconds((Last - First) / 1000)]),
         advice =>
             case {writes_log(Stack), Own} of
                 _ when IsSuspended ->
                     resume();
                 {true, _} ->
-                    <<
-                        "Now: see where the log goes: a pipe or terminal without a reader, or a "
-                        "disk that does not answer. Read it, or mend the disk. Later: log to a "
-                        "local file."
-                    >>;
+                    "Now: see where the log goes: a pipe or terminal without a reader, or a disk "
+                    "that does not answer. Read it, or mend the disk. Later: log to a "
+                    "local file.";
                 {false, _} when hd(Stack) =:= ~"timer:sleep/1" ->
-                    <<
-                        "Now: nothing while it sleeps. Later: use erlang:send_after/3, not "
-                        "timer:sleep/1."
-                    >>;
+                    "Now: nothing while it sleeps. Later: use erlang:send_after/3, not "
+                    "timer:sleep/1.";
                 {false, []} ->
                     ~"Now: see for which answer it waits. Later: give the call a time limit.";
                 {false, _} ->
-                    <<
-                        "Now: see why it waits (the command below). Later: if it waits for an "
-                        "answer, give the wait a time limit; if it is its main loop, let that take "
-                        "all messages."
-                    >>
+                    "Now: see why it waits (the command below). Later: if it waits for an answer, "
+                    "give the wait a time limit; if it is its main loop, let that take all "
+                    "messages."
             end,
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [short(Pid, Name)])
     }).
@@ -426,17 +390,17 @@ stuck_at(Pid, Asked, Stack, For) ->
 bottlenecks(Looks) ->
     Found = [
         {Group, -lists:min(Queues), bottleneck(Pid, Asked, lists:min(Queues), Stack)}
-     || {Pid, Asked} <- dyno_health_look:suspects(Looks),
+     || {Pid, Asked} <- suspects(Looks),
         length(Asked) >= length(Looks) - 1,
-        length(Asked) >= dyno_health_look:enough(3, Looks),
+        length(Asked) >= enough(3, Looks),
         Queues <- [[Q || #{~"queue" := Q} <- Asked]],
         lists:min(Queues) >= value(bottleneck),
         lists:max(Queues) =< value(queue),
-        not lists:member(Pid, cycle(edges(dyno_health_look:last(Looks)))),
+        not lists:member(Pid, cycle(edges(last(Looks)))),
         lists:all(fun is_never_idle/1, Asked),
-        2 * length([A || A <- Asked, dyno_health_look:progresses(A) =:= false]) < length(Asked),
+        2 * length([A || A <- Asked, progresses(A) =:= false]) < length(Asked),
         not is_suspended(Asked, Looks),
-        {Stack, _, _} <- [dyno_health_look:stands(Asked)],
+        {Stack, _, _} <- [stands(Asked)],
         %% A check of its own.
         name(Asked) =/= ~"code_server",
         not is_registrar(Stack),
@@ -452,13 +416,13 @@ takes_none(_Asked, [<<"sys:suspend_loop", _/binary>> | _]) ->
     true;
 takes_none(Asked, [Top | _]) ->
     2 * length([S || #{~"status" := ~"waiting"} = S <- Asked]) > length(Asked) andalso
-        not dyno_health_look:is_system(Top);
+        not is_system(Top);
 takes_none(_Asked, []) ->
     false.
 
 %% With messages in its queue a server that waits, and goes on, waits inside a callback.
 is_never_idle(#{~"status" := ~"waiting"} = Asked) ->
-    case dyno_health_look:stands([Asked]) of
+    case stands([Asked]) of
         {[Top | _], _, _} -> not is_loop(Top);
         _ -> false
     end;
@@ -472,24 +436,14 @@ is_loop(Top) ->
 
 bottleneck(Pid, Asked, Least, Stack) ->
     Name = name(Asked),
-    dyno_finding:new(bottleneck, bottleneck, #{
-        subject => Name,
-        severity => warning,
-        value => Least,
-        weight => 72,
-        text => text(
-            "~ts was busy at each look, and ~ts messages or more waited for it", [
-                Name, show(Least, ~"count")
-            ]
-        ),
-        evidence => text("~ts It stood most often in ~ts.", [
-            queues_seen(Asked), dyno_health_look:place(Stack)
+    finding(warning, {bottleneck, bottleneck, 72}, {Name, Least}, #{
+        text => text("~ts was busy at each look, and ~ts messages or more waited for it", [
+            Name, count(Least)
         ]),
+        evidence => text("~ts It stood most often in ~ts.", [queues_seen(Asked), place(Stack)]),
         advice =>
-            <<
-                "Now: lower the load on it. Later: share its work among several processes, make "
-                "its callback shorter (let a process of its own wait for the disk, the network or "
-                "another server), or let readers read from ETS without it."
-            >>,
+            "Now: lower the load on it. Later: share its work among several processes, make its "
+            "callback shorter (let a process of its own wait for the disk, the network or another "
+            "server), or let readers read from ETS without it.",
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).

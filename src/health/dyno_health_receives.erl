@@ -12,6 +12,8 @@ millisecond. Pure, but for reading files.
 """.
 
 -export([findings/1, of_otp/0, searching/1, among/2, format_error/1, fault/1]).
+
+-import(dyno_health_look, [finding/4]).
 -export_type([receives/0, reason/0]).
 
 -doc """
@@ -173,47 +175,45 @@ finding(File, #{function := Function, matches := Of}, Behaviours) ->
     {Severity, What, Advice} = said(Of, Behaviours),
     %% OTP's is not the user's to mend.
     IsOtp = re:run(File, "/erlang/lib/[^/]+/ebin/", [{capture, none}]) =:= match,
-    dyno_finding:new(searching, none, #{
-        subject => Function,
-        severity =>
-            if
-                IsOtp -> note;
-                true -> Severity
-            end,
-        weight =>
+    finding(
+        if
+            IsOtp -> note;
+            true -> Severity
+        end,
+        {searching, none,
             if
                 Of =:= value -> 100;
                 true -> 10
-            end,
-        text => dyno_recording_part:text("~ts~ts in the mailbox first", [Function, What]),
-        evidence => dyno_recording_part:text("In ~ts.", [File]),
-        why => ~"With 100,000 messages in the mailbox each such receive takes about a millisecond.",
-        advice =>
-            if
-                IsOtp -> ~"Call it in a process of its own, or one whose queue stays short.";
-                true -> Advice
-            end
-    }).
+            end},
+        {Function, none},
+        #{
+            text => dyno_recording_part:text("~ts~ts in the mailbox first", [Function, What]),
+            evidence => dyno_recording_part:text("In ~ts.", [File]),
+            why =>
+                ~"With 100,000 messages in the mailbox each such receive takes about a millisecond.",
+            advice =>
+                if
+                    IsOtp -> ~"Call it in a process of its own, or one whose queue stays short.";
+                    true -> Advice
+                end
+        }
+    ).
 
 said(value, _Behaviours) ->
-    {warning, ~" waits for one certain message, and looks at all others", <<
+    {warning, ~" waits for one certain message, and looks at all others",
         "Make the reference (make_ref, monitor, alias) in the function that waits, before the "
-        "request is sent: the search then begins there. Or ask in a process of its own."
-    >>};
+        "request is sent: the search then begins there. Or ask in a process of its own."};
 said(tag, [Behaviour | _]) ->
     Of = [" of a ", atom_to_binary(Behaviour), " has a receive of its own"],
     {warning, [Of, ", and looks at all messages"],
         ~"Take the message in handle_info, or wait for it in a process of its own."};
 said(tag, []) ->
-    {note, ~" takes only some messages, and looks at all others", <<
+    {note, ~" takes only some messages, and looks at all others",
         "In a main loop take all messages. In a wait for one answer keep this mailbox short, "
-        "and drop nothing."
-    >>}.
+        "and drop nothing."}.
 
 unreadable(File) ->
-    dyno_finding:new(searching, none, #{
-        subject => dyno_recording_part:text("~ts", [File]),
-        severity => doubt,
+    finding(doubt, {searching, none, 0}, {dyno_recording_part:text("~ts", [File]), none}, #{
         text => dyno_recording_part:text("~ts cannot be read as a .beam file", [File]),
         advice => ~"Compile it again."
     }).

@@ -7,7 +7,9 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, known/3, mean/2, least/2, of_last/2, sum/2]).
+-import(dyno_health_look, [finding/4, text/2, show/2, count/1, of_last/2, mean/2, least/2, sum/2]).
+-import(dyno_health_look, [known/3, suspects/1, sets/1, progresses/1, stands/1, groups/1]).
+-import(dyno_health_look, [waiting_in/2, last/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Of a process in a long native call; a tenth of Erlang code's in 1 ms.
@@ -60,7 +62,7 @@ dirty_io(Looks) ->
     end).
 
 dirty_io(Busy, Count, Cpu, Looks) ->
-    {Waiting, Who} = dyno_health_look:waiting_in(
+    {Waiting, Who} = waiting_in(
         [
             ~"prim_file:open_nif/2",
             ~"prim_file:open/2",
@@ -68,7 +70,7 @@ dirty_io(Busy, Count, Cpu, Looks) ->
             ~"prim_file:write_nif/2",
             ~"prim_file:sync_nif/2"
         ],
-        dyno_health_look:last(Looks)
+        last(Looks)
     ),
     Running = running_in(~"prim_file:", Looks),
     Files = lists:uniq(lists:append([Of || #{~"stuck_files" := Of} <- tl(Looks)])),
@@ -77,18 +79,16 @@ dirty_io(Busy, Count, Cpu, Looks) ->
         case [R || {_, _, true} = R <- Running] of
             [] ->
                 Such = [[", such as at ", File] || File <- lists:sublist(Files, 1)],
-                {critical, ["were busy", Unused, Such], <<
+                {critical, ["were busy", Unused, Such],
                     "Now: find the file that does not answer (a FIFO, NFS), and see iostat -x. "
                     "Open the other end of a FIFO. umount -f loses data: use it last. Later: keep "
                     "such files out of the node, in a port program; more of these schedulers "
-                    "(+SDio) only put it off."
-                >>};
+                    "(+SDio) only put it off."};
             [_ | _] ->
-                {warning, ~"wait for files, in calls that take long", <<
+                {warning, ~"wait for files, in calls that take long",
                     "Now: see whether the disk is slow (iostat -x): other file operations wait for "
                     "the same schedulers. Later: write less often and more at a time, and call "
-                    "file:sync/1 for many writes at once."
-                >>}
+                    "file:sync/1 for many writes at once."}
         end,
     Evidence =
         case {Running, Waiting} of
@@ -96,20 +96,13 @@ dirty_io(Busy, Count, Cpu, Looks) ->
             {[], 0} -> ~"";
             {[], _} -> text(" Such as in ~ts.", [Who])
         end,
-    dyno_finding:new(dirty_io, dirty_io_stuck, #{
-        subject => ~"dirty I/O schedulers",
-        severity => Severity,
-        value => Busy,
-        weight => 170,
+    finding(Severity, {dirty_io, dirty_io_stuck, 170}, {~"dirty I/O schedulers", Busy}, #{
         text => text("~b of ~b dirty I/O schedulers ~ts", [round(Busy * Count), Count, Does]),
         evidence => text("They were busy ~b % of the time~ts.~ts~ts", [
             round(100 * Busy),
             Unused,
             Evidence,
-            [
-                [" Files: ", lists:join(", ", lists:sublist(Files, 3)), "."]
-             || Files =/= []
-            ]
+            [[" Files: ", lists:join(", ", lists:sublist(Files, 3)), "."] || Files =/= []]
         ]),
         advice => Advice,
         look_closer => ~"dyno profile NODE --kind schedulers"
@@ -118,9 +111,9 @@ dirty_io(Busy, Count, Cpu, Looks) ->
 %% A process and its function, and whether it goes on.
 running_in(Prefix, Looks) ->
     [
-        {Name, Frame, lists:any(fun(A) -> dyno_health_look:progresses(A) =:= true end, Asked)}
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
-        {[Frame | _], _, _} <- [dyno_health_look:stands(Asked)],
+        {Name, Frame, lists:any(fun(A) -> progresses(A) =:= true end, Asked)}
+     || {_, Asked} <- suspects(Looks),
+        {[Frame | _], _, _} <- [stands(Asked)],
         string:prefix(Frame, Prefix) =/= nomatch,
         #{~"name" := Name} <- [lists:last(Asked)]
     ].
@@ -130,22 +123,17 @@ dirty_cpu(Looks) ->
     Values = [busy_of(~"dirty_cpu", Looks), Queue, of_last([~"counts", ~"dirty_cpu"], Looks)],
     known(Values, ?NOT_READ, fun(Busy, Waiting, Count) ->
         [
-            dyno_finding:new(dirty_cpu, dirty_cpu_full, #{
-                subject => ~"dirty CPU schedulers",
-                severity => warning,
-                value => Busy,
-                weight => 85,
+            finding(warning, {dirty_cpu, dirty_cpu_full, 85}, {~"dirty CPU schedulers", Busy}, #{
                 text => text(
-                    "all ~b dirty CPU schedulers are busy (~b %), and ~ts processes wait for one",
-                    [Count, round(100 * Busy), show(Waiting, ~"count")]
+                    "all ~b dirty CPU schedulers are busy (~b %), and ~ts processes wait for one", [
+                        Count, round(100 * Busy), count(Waiting)
+                    ]
                 ),
                 evidence => busiest(Looks),
                 advice =>
-                    <<
-                        "Now: take load away. Later: limit how many such calls (hashes, "
-                        "compression, images) run at a time, with a pool of the size of +SDcpu; "
-                        "collections of large heaps wait for the same schedulers."
-                    >>,
+                    "Now: take load away. Later: limit how many such calls (hashes, compression, "
+                    "images) run at a time, with a pool of the size of +SDcpu; collections of "
+                    "large heaps wait for the same schedulers.",
                 look_closer => ~"dyno profile NODE"
             })
          || Busy > value(dirty_cpu_full), Waiting >= 1
@@ -155,7 +143,7 @@ dirty_cpu(Looks) ->
 busiest(Looks) ->
     case dyno_health_code:busiest(Looks) of
         {Name, Share, Place, _} when Share > 0.02 ->
-            Sets = [Text || {Text, _} <- [dyno_health_look:sets(Looks)]],
+            Sets = [Text || {Text, _} <- [sets(Looks)]],
             text("Busiest of those asked: ~ts, ~b % of all reductions, in ~ts.~ts", [
                 Name, round(100 * Share), Place, Sets
             ]);
@@ -175,21 +163,16 @@ full(Looks) ->
         end,
     known(Values, ?NOT_READ, fun(Busy, Ready, Count) ->
         [
-            dyno_finding:new(schedulers_full, scheduler_full, #{
-                subject => ~"schedulers",
-                severity => Severity,
-                value => Busy,
-                weight => 45,
+            finding(Severity, {schedulers_full, scheduler_full, 45}, {~"schedulers", Busy}, #{
                 text => text(
-                    "all ~b schedulers are busy (~b %), and ~ts processes are ready and wait",
-                    [Count, round(100 * Busy), show(Ready, ~"count")]
+                    "all ~b schedulers are busy (~b %), and ~ts processes are ready and wait", [
+                        Count, round(100 * Busy), count(Ready)
+                    ]
                 ),
                 evidence => busiest(Looks),
                 advice =>
-                    <<
-                        "Now: see which functions take the time (dyno profile NODE), and take load "
-                        "away. Later: if the work is wanted, give the node more processors."
-                    >>,
+                    "Now: see which functions take the time (dyno profile NODE), and take load "
+                    "away. Later: if the work is wanted, give the node more processors.",
                 look_closer => ~"dyno profile NODE"
             })
          || Busy > value(scheduler_full), Ready > Count
@@ -235,7 +218,7 @@ long_schedules(Looks) ->
 long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
     Counted = [
         R
-     || L <- tl(Looks), #{Group := #{~"reductions" := R}} <- [dyno_health_look:groups(L)]
+     || L <- tl(Looks), #{Group := #{~"reductions" := R}} <- [groups(L)]
     ],
     Worked = lists:sum(Counted),
     %% In a large node not all groups are counted.
@@ -252,16 +235,10 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
                 {~"a built-in function with much to do", give_less(), did(Worked)}
         end,
     [
-        dyno_finding:new(long_schedule, long_schedule, #{
-            subject => Group,
-            severity => warning,
-            value => Ms,
-            weight => 95,
-            text => text(
-                "a process of ~ts ran up to ~ts without a yield, ~b times; likely ~ts", [
-                    Group, show(Ms, ~"ms"), N, What
-                ]
-            ),
+        finding(warning, {long_schedule, long_schedule, 95}, {Group, Ms}, #{
+            text => text("a process of ~ts ran up to ~ts without a yield, ~b times; likely ~ts", [
+                Group, show(Ms, ~"ms"), N, What
+            ]),
             evidence => text(
                 "The runtime reports such runs, one of them of ~ts.~ts A collection, or a slow "
                 "machine, may look the same.",
@@ -274,20 +251,16 @@ long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
     ].
 
 did(Worked) ->
-    text(" All processes of that function did ~ts reductions meanwhile.", [show(Worked, ~"count")]).
+    text(" All processes of that function did ~ts reductions meanwhile.", [count(Worked)]).
 
 give_less() ->
-    <<
-        "Now: see which function takes long (dyno profile NODE --kind cpu). Later: give it less at "
-        "a time (a large term, table or message queue; all links of a process that has many)."
-    >>.
+    "Now: see which function takes long (dyno profile NODE --kind cpu). Later: give it less at "
+    "a time (a large term, table or message queue; all links of a process that has many).".
 
 native_advice() ->
-    <<
-        "Now: see which function takes long (dyno profile NODE --kind cpu). Later: if it is native "
-        "(a NIF), let it run on a dirty scheduler (ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of "
-        "1 ms."
-    >>.
+    "Now: see which function takes long (dyno profile NODE --kind cpu). Later: if it is native (a "
+    "NIF), let it run on a dirty scheduler (ERL_NIF_DIRTY_JOB_CPU_BOUND), or in pieces of "
+    "1 ms.".
 
 %% OTP before 28 does not report native calls: schedulers are busy, with few reductions.
 native(Looks) ->
@@ -300,32 +273,33 @@ native(Looks) ->
             #{~"native" := true, ~"group" := Group} <- Suspects
         ]),
         [
-            dyno_finding:new(long_schedule, native_reductions, #{
-                subject => hd(Who ++ [~"schedulers"]),
-                severity => warning,
-                value => Each,
-                beyond => value(native_reductions) / max(1, Each),
-                weight => 95,
-                text => text(
-                    "the schedulers were busy with few reductions~ts: native code, collections, or "
-                    "too few processors",
-                    [[[", such as in a process of ", Group] || Group <- lists:sublist(Who, 1)]]
-                ),
-                evidence => text(
-                    "The schedulers are busy ~ts of the time with ~ts reductions a second; Erlang "
-                    "code makes millions.~ts",
-                    [
-                        show(Busy, ~"ratio"),
-                        show(R, ~"count"),
+            finding(
+                warning,
+                {long_schedule, native_reductions, 95},
+                {hd(Who ++ [~"schedulers"]), Each},
+                #{
+                    beyond => value(native_reductions) / max(1, Each),
+                    text => text(
+                        "the schedulers were busy with few reductions~ts: native code, "
+                        "collections, or too few processors",
+                        [[[", such as in a process of ", Group] || Group <- lists:sublist(Who, 1)]]
+                    ),
+                    evidence => text(
+                        "The schedulers are busy ~ts of the time with ~ts reductions a second; "
+                        "Erlang code makes millions.~ts",
                         [
-                            text(" Timers were late by up to ~ts.", [show(Late, ~"ms")])
-                         || Late <- [most_late(Looks)], Late > 0
+                            show(Busy, ~"ratio"),
+                            count(R),
+                            [
+                                text(" Timers were late by up to ~ts.", [show(Late, ~"ms")])
+                             || Late <- [most_late(Looks)], Late > 0
+                            ]
                         ]
-                    ]
-                ),
-                advice => native_advice(),
-                look_closer => ~"dyno profile NODE --kind cpu"
-            })
+                    ),
+                    advice => native_advice(),
+                    look_closer => ~"dyno profile NODE --kind cpu"
+                }
+            )
          || Busy > 0.1, Each < value(native_reductions)
         ]
     end).
@@ -342,25 +316,23 @@ long_gcs(Looks) ->
     end.
 
 long_gc(Name, Of) ->
-    dyno_finding:new(long_gc, long_gc, #{
-        subject => Name,
-        severity =>
-            case most_ms(Of) < 500 of
-                true -> note;
-                false -> warning
-            end,
-        value => most_ms(Of),
-        weight => 65,
-        text => text("~ts stands still for up to ~ts while its heap is collected, ~ts", [
-            one_of(Name, Of), show(most_ms(Of), ~"ms"), often(times(Of))
-        ]),
-        advice =>
-            <<
+    finding(
+        case most_ms(Of) < 500 of
+            true -> note;
+            false -> warning
+        end,
+        {long_gc, long_gc, 65},
+        {Name, most_ms(Of)},
+        #{
+            text => text("~ts stands still for up to ~ts while its heap is collected, ~ts", [
+                one_of(Name, Of), show(most_ms(Of), ~"ms"), often(times(Of))
+            ]),
+            advice =>
                 "Now: nothing. Later: keep large state in ETS, or share it among processes. Large "
-                "messages count, too."
-            >>,
-        look_closer => ~"dyno profile NODE --kind memory"
-    }).
+                "messages count, too.",
+            look_closer => ~"dyno profile NODE --kind memory"
+        }
+    ).
 
 often(1) -> ~"once";
 often(N) -> text("~b times", [N]).
@@ -405,27 +377,19 @@ stands_still(Looks) ->
         true when Delay =:= unknown -> {unknown, ~"why it stands still cannot be told"};
         true ->
             [
-                dyno_finding:new(stands_still, stands_still, #{
-                    subject => ~"node",
-                    severity => critical,
-                    value => Share,
-                    weight => 140,
+                finding(critical, {stands_still, stands_still, 140}, {~"node", Share}, #{
                     text => text("the whole node stands still ~b % of the time, for up to ~ts", [
                         round(100 * Share), show(most_late(Looks), ~"ms")
                     ]),
                     evidence =>
-                        <<
-                            "All schedulers stood still at the same moments, and its threads did "
-                            "not wait for a processor. It may have been stopped: a processor "
-                            "quota, SIGSTOP, a debugger, a paused virtual machine."
-                        >>,
+                        "All schedulers stood still at the same moments, and its threads did not "
+                        "wait for a processor. It may have been stopped: a processor quota, "
+                        "SIGSTOP, a debugger, a paused virtual machine.",
                     advice =>
-                        <<
-                            "Now: see cpu.stat of its cgroup. If nr_throttled grows, raise the "
-                            "quota (docker update --cpus, limits.cpu in Kubernetes). Else look for "
-                            "SIGSTOP, a debugger, or a paused host. Later: as many schedulers (+S) "
-                            "as the quota has processors, and +sbwt none."
-                        >>,
+                        "Now: see cpu.stat of its cgroup. If nr_throttled grows, raise the quota "
+                        "(docker update --cpus, limits.cpu in Kubernetes). Else look for SIGSTOP, "
+                        "a debugger, or a paused host. Later: as many schedulers (+S) as the quota "
+                        "has processors, and +sbwt none.",
                     look_closer => ~"dyno record NODE"
                 })
             ];
@@ -466,33 +430,31 @@ busy_wait(Looks) ->
                 false -> ~"takes"
             end,
         [
-            dyno_finding:new(busy_wait, busy_wait, #{
-                subject => ~"schedulers",
-                %% By default they wait actively for a moment after each piece of work.
-                severity =>
-                    case IsAsked orelse Wanted - Work > ?SPIN * Count of
-                        true -> warning;
-                        false -> note
-                    end,
-                value => Wanted / Work,
-                weight => 35,
-                text => text(
-                    "the node ~ts ~ts processors, its schedulers work for ~ts: most likely they "
-                    "wait actively",
-                    [Verb, show(Wanted, ~"1"), show(Work, ~"1")]
-                ),
-                evidence => text("Of the time of ~b schedulers ~ts is work.~ts", [
-                    Count,
-                    show(Busy, ~"ratio"),
-                    [text(" The node gets ~ts processors.", [show(Cpu, ~"1")]) || Wanted > Cpu]
-                ]),
-                advice =>
-                    <<
+            %% By default they wait actively for a moment after each piece of work.
+            finding(
+                case IsAsked orelse Wanted - Work > ?SPIN * Count of
+                    true -> warning;
+                    false -> note
+                end,
+                {busy_wait, busy_wait, 35},
+                {~"schedulers", Wanted / Work},
+                #{
+                    text => text(
+                        "the node ~ts ~ts processors, its schedulers work for ~ts: most likely "
+                        "they wait actively",
+                        [Verb, show(Wanted, ~"1"), show(Work, ~"1")]
+                    ),
+                    evidence => text("Of the time of ~b schedulers ~ts is work.~ts", [
+                        Count,
+                        show(Busy, ~"ratio"),
+                        [text(" The node gets ~ts processors.", [show(Cpu, ~"1")]) || Wanted > Cpu]
+                    ]),
+                    advice =>
                         "Now: nothing. At the next start: +sbwt none +sbwtdcpu none +sbwtdio none; "
-                        "it costs some latency after idle moments."
-                    >>,
-                look_closer => ~"dyno profile NODE --kind schedulers"
-            })
+                        "it costs some latency after idle moments.",
+                    look_closer => ~"dyno profile NODE --kind schedulers"
+                }
+            )
          || Cpu > 0.12 orelse (IsAsked andalso Cpu > 0.05), Wanted > value(busy_wait) * Work
         ]
     end).
@@ -503,19 +465,19 @@ processors(Looks) ->
     Why = ~"how many processors it may use is not known",
     known([schedulers(Looks), Has], Why, fun(Count, Most) ->
         [
-            dyno_finding:new(more_schedulers, processors, #{
-                subject => ~"schedulers",
-                severity =>
-                    case Count >= 2 * Most of
-                        true -> warning;
-                        false -> note
-                    end,
-                value => Count / Most,
-                weight => 25,
-                text => text("~b schedulers share ~ts processors", [Count, show(Most, ~"1")]),
-                advice => text("Now: nothing. At the next start: +S ~b.", [max(1, round(Most))]),
-                look_closer => ~"dyno profile NODE --kind schedulers"
-            })
+            finding(
+                case Count >= 2 * Most of
+                    true -> warning;
+                    false -> note
+                end,
+                {more_schedulers, processors, 25},
+                {~"schedulers", Count / Most},
+                #{
+                    text => text("~b schedulers share ~ts processors", [Count, show(Most, ~"1")]),
+                    advice => text("Now: nothing. At the next start: +S ~b.", [max(1, round(Most))]),
+                    look_closer => ~"dyno profile NODE --kind schedulers"
+                }
+            )
          || Count > Most + 0.5
         ]
     end).

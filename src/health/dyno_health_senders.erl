@@ -7,7 +7,8 @@
 
 -export([checks/0, is_suspended/2, is_sending/1]).
 
--import(dyno_health_look, [text/2, show/2, name/1]).
+-import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, suspects/1, name/1, progresses/1]).
+-import(dyno_health_look, [stands/1, place/1]).
 
 -define(SENDING, [
     ~"prim_inet:send/4",
@@ -34,12 +35,12 @@ is_suspended(Asked, Looks) ->
     Times >= 2 andalso Times * 2 >= length(Looks) andalso
         %% Some functions (persistent_term:put/2) suspend their caller for a moment.
         (Ports =/= [] orelse full_links(Looks) =/= [] orelse
-            not lists:any(fun(S) -> dyno_health_look:progresses(S) =:= true end, Asked)).
+            not lists:any(fun(S) -> progresses(S) =:= true end, Asked)).
 
 -doc "Whether a process stands in a send in half the samples.".
 -spec is_sending([dyno_recording:object()]) -> boolean().
 is_sending(Asked) ->
-    case dyno_health_look:stands(Asked) of
+    case stands(Asked) of
         {[Top | _], Share, _} -> lists:member(Top, ?SENDING) andalso Share >= 0.5;
         _ -> false
     end.
@@ -47,7 +48,7 @@ is_sending(Asked) ->
 suspended(Looks) ->
     [
         suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]), full_links(Looks))
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
+     || {_, Asked} <- suspects(Looks),
         #{~"last" := true} <- [lists:last(Asked)],
         is_suspended(Asked, Looks)
     ].
@@ -58,7 +59,7 @@ suspended_at(Asked, Ports, Links) ->
     Name = name(Asked),
     #{~"queue" := Queue} = lists:last(Asked),
     {Stack, _, _} =
-        case dyno_health_look:stands(Asked) of
+        case stands(Asked) of
             unknown -> {[], 0.0, 0};
             Stands -> Stands
         end,
@@ -72,48 +73,34 @@ suspended_at(Asked, Ports, Links) ->
                         _ -> text("the connection to ~ts", [Peer])
                     end,
                 {
-                    text("~ts does not read: ~ts wait to be written", [Of, show(Bytes, ~"B")]),
-                    <<
-                        "Now: see whether the other side still reads; to end it closes the port, "
-                        "and loses the waiting messages. Later: write to it from a process of its "
-                        "own, or with nosuspend, and drop above a limit."
-                    >>
+                    text("~ts does not read: ~ts wait to be written", [Of, bytes(Bytes)]),
+                    "Now: see whether the other side still reads; to end it closes the port, and "
+                    "loses the waiting messages. Later: write to it from a process of its own, or "
+                    "with nosuspend, and drop above a limit."
                 };
             [] when Links =/= [] ->
                 {
                     text(
                         "the link to ~ts is full: that node or the network takes less than is sent",
-                        [
-                            lists:join(" and ", Links)
-                        ]
+                        [lists:join(" and ", Links)]
                     ),
-                    <<
-                        "Now: see whether that node is stopped or overloaded (dyno doctor on it), "
-                        "and the network between; erlang:disconnect_node/1 is the last step: its "
-                        "calls fail, and global and Mnesia see a lost node. "
-                        "Later: +zdbbl lets more wait before senders are suspended."
-                    >>
+                    "Now: see whether that node is stopped or overloaded (dyno doctor on it), and "
+                    "the network between; erlang:disconnect_node/1 is the last step: its calls "
+                    "fail, and global and Mnesia see a lost node. Later: +zdbbl lets more wait "
+                    "before senders are suspended."
                 };
             [] ->
                 {
-                    <<
-                        "a port or a link to another node is full, or a process called "
-                        "erlang:suspend_process/1"
-                    >>,
-                    <<
-                        "Now: dyno doctor on each connected node: one may read slowly. A debugger "
-                        "suspends processes, too. Later: a larger +zdbbl lets more wait."
-                    >>
+                    "a port or a link to another node is full, or a process called "
+                    "erlang:suspend_process/1",
+                    "Now: dyno doctor on each connected node: one may read slowly. A debugger "
+                    "suspends processes, too. Later: a larger +zdbbl lets more wait."
                 }
         end,
-    dyno_finding:new(suspended, suspended, #{
-        subject => Name,
-        severity => critical,
-        value => Times,
-        weight => 150,
+    finding(critical, {suspended, suspended, 150}, {Name, Times}, #{
         text => text("~ts is suspended: ~ts", [Name, What]),
         evidence => text("Suspended in ~b of ~b looks, in ~ts; ~ts messages wait for it.", [
-            Times, length(Asked), dyno_health_look:place(Stack), show(Queue, ~"count")
+            Times, length(Asked), place(Stack), count(Queue)
         ]),
         advice => Advice,
         look_closer => ~"dyno record NODE"
@@ -123,11 +110,11 @@ suspended_at(Asked, Ports, Links) ->
 sockets(Looks) ->
     [
         socket_at(Asked, Stack, Share, N, Full)
-     || {_, Asked} <- dyno_health_look:suspects(Looks),
+     || {_, Asked} <- suspects(Looks),
         length(Asked) >= 2,
         #{~"last" := true} <- [lists:last(Asked)],
         is_sending(Asked),
-        {Stack, Share, N} <- [dyno_health_look:stands(Asked)],
+        {Stack, Share, N} <- [stands(Asked)],
         Full <- [lists:append([Ports || #{~"ports" := Ports} <- Asked])]
     ].
 
@@ -137,27 +124,18 @@ socket_at(Asked, Stack, Share, N, Full) ->
     Peer =
         case lists:reverse(Full) of
             [#{~"peer" := P, ~"queue_bytes" := B} | _] when P =/= ~"" ->
-                text("~ts (~ts are not taken)", [P, show(B, ~"B")]);
+                text("~ts (~ts are not taken)", [P, bytes(B)]);
             _ ->
                 ~"a socket that is not known here"
         end,
-    dyno_finding:new(full_socket, suspended, #{
-        subject => Name,
-        severity => critical,
-        value => Queue,
-        weight => 150,
-        text => text("~ts waits in a send to ~ts: most likely that side does not read", [
-            Name, Peer
-        ]),
+    finding(critical, {full_socket, suspended, 150}, {Name, Queue}, #{
+        text => text("~ts waits in a send to ~ts: most likely that side does not read", [Name, Peer]),
         evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
-            round(Share * N), N, dyno_health_look:place(Stack), show(Queue, ~"count")
+            round(Share * N), N, place(Stack), count(Queue)
         ]),
         advice =>
-            <<
-                "Now: if it does not go on, close this connection only (as root: ss -K dst ADDRESS "
-                "dport = PORT). Later: set the options "
-                "send_timeout and send_timeout_close, or give each socket a process of its own; "
-                "drop messages that a slow client does not take."
-            >>,
+            "Now: if it does not go on, close this connection only (as root: ss -K dst ADDRESS "
+            "dport = PORT). Later: set the options send_timeout and send_timeout_close, or give "
+            "each socket a process of its own; drop messages that a slow client does not take.",
         look_closer => ~"dyno record NODE"
     }).

@@ -8,7 +8,8 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, of_last/2]).
+-import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, of_last/2, sum/2, growth/2]).
+-import(dyno_health_look, [waiting_in/2, last/1, enough/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -spec checks() -> [dyno_health:check()].
@@ -36,7 +37,7 @@ counted(Key, Looks) ->
     ]).
 
 known(Key, Looks, Findings) ->
-    case service(Key, dyno_health_look:last(Looks)) of
+    case service(Key, last(Looks)) of
         unknown -> {unknown, ~"not read by the dyno that looked"};
         _ -> Findings()
     end.
@@ -60,24 +61,19 @@ handler(Name, Mode, Times, Looks) ->
             ~"drop" -> ~"drops events";
             _ -> ~"lets its callers wait"
         end,
-    dyno_finding:new(log_handlers, none, #{
-        subject => Name,
-        severity => warning,
-        weight => 92,
+    finding(warning, {log_handlers, none, 92}, {Name, none}, #{
         text => text("log handler ~ts ~ts: it writes more slowly than the node logs", [Name, Does]),
         evidence => text("Its mode was ~ts in ~b of ~b looks.", [Mode, Times, Looks]),
         why => ~"What a handler drops is in no log; who logs waits, if it does not drop.",
         advice =>
-            <<
-                "Now: read the most frequent events, and log less "
-                "(logger:set_primary_config(level, error)). Later: mend or limit that (a filter, "
-                "burst_limit_max_count); write to a file, with a short format."
-            >>,
+            "Now: read the most frequent events, and log less (logger:set_primary_config(level, "
+            "error)). Later: mend or limit that (a filter, burst_limit_max_count); write to a "
+            "file, with a short format.",
         look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/3 -> caller\""
     }).
 
 log_events(Looks) ->
-    case dyno_health_look:growth(fun(L) -> maps:get(~"logged", L, unknown) end, Looks) of
+    case growth(fun(L) -> maps:get(~"logged", L, unknown) end, Looks) of
         {_, _, PerS, _} ->
             Seen = maps:groups_from_list(
                 fun({F, _, _}) -> F end,
@@ -110,15 +106,11 @@ logged(PerS, Most, Looks) ->
         end,
     Drops = lists:uniq([
         text(" Handler ~ts takes at most ~b a second, and drops the others.", [Name, Limit])
-     || #{~"name" := Name, ~"most_per_s" := Limit} <- at(~"bursts", dyno_health_look:last(Looks)),
+     || #{~"name" := Name, ~"most_per_s" := Limit} <- at(~"bursts", last(Looks)),
         Limit < PerS
     ]),
-    dyno_finding:new(log_events, log_events_per_s, #{
-        subject => ~"logger",
-        severity => warning,
-        value => PerS,
-        weight => 94,
-        text => text("the node logs ~ts events a second~ts", [show(PerS, ~"count"), Such]),
+    finding(warning, {log_events, log_events_per_s, 94}, {~"logger", PerS}, #{
+        text => text("the node logs ~ts events a second~ts", [count(PerS), Such]),
         evidence => text("~ts", [Drops]),
         advice => text(
             "Now: see in the log what they say, and mend that; ~ts. Later: log a repeated failure "
@@ -131,20 +123,14 @@ logged(PerS, Most, Looks) ->
 no_log(Looks) ->
     known(~"logging", Looks, fun() ->
         [
-            dyno_finding:new(no_log, none, #{
-                subject => ~"logger",
-                severity => warning,
-                weight => 66,
+            finding(warning, {no_log, none, 66}, {~"logger", none}, #{
                 text => ~"the node logs nothing: its logger has no handler, or does not run",
                 evidence => text("So in all ~b looks.", [length(Looks)]),
                 why => ~"Crashes and errors are in no log.",
                 advice =>
-                    <<
-                        "Now: supervisor:restart_child(kernel_sup, logger_sup), then "
-                        "logger:add_handlers(kernel); if that fails, restart the node when it may "
-                        "be away. Later: see who "
-                        "removed the handlers (logger:remove_handler/1)."
-                    >>,
+                    "Now: supervisor:restart_child(kernel_sup, logger_sup), then "
+                    "logger:add_handlers(kernel); if that fails, restart the node when it may be "
+                    "away. Later: see who removed the handlers (logger:remove_handler/1).",
                 look_closer => ~"dyno top NODE"
             })
          || lists:all(fun(L) -> service(~"logging", L) =:= false end, Looks)
@@ -159,31 +145,25 @@ log_files(Looks) ->
 
 %% Its process works, and the file stays as it is: it cannot be written.
 unwritten(Key, Format, Looks) ->
-    Names = [Name || #{~"name" := Name} <- at(Key, dyno_health_look:last(Looks))],
+    Names = [Name || #{~"name" := Name} <- at(Key, last(Looks))],
     [
-        dyno_finding:new(log_files, log_file_reductions, #{
-            subject => Name,
-            severity => warning,
-            value => Work,
-            weight => 93,
+        finding(warning, {log_files, log_file_reductions, 93}, {Name, Work}, #{
             text => text(Format, [Name]),
             evidence => text(
                 "Its process did ~ts reductions, and the file had ~ts at each of ~b looks.", [
-                    show(Work, ~"count"), show(Size, ~"B"), length(Of)
+                    count(Work), bytes(Size), length(Of)
                 ]
             ),
             advice =>
-                <<
-                    "Now: see whether the disk is full, has no inodes left or is read-only (df -h, "
-                    "df -i, mount), and make room: logging goes on by itself. Later: limit the "
-                    "log's size (max_no_bytes of logger_std_h, the type wrap of disk_log), and "
-                    "handle the errors of disk_log."
-                >>,
+                "Now: see whether the disk is full, has no inodes left or is read-only (df -h, df "
+                "-i, mount), and make room: logging goes on by itself. Later: limit the log's size "
+                "(max_no_bytes of logger_std_h, the type wrap of disk_log), and handle the errors "
+                "of disk_log.",
             look_closer => ~"dyno trace NODE \"prim_file:write/2 -> return\""
         })
      || Name <- Names,
         Of <- [[F || L <- Looks, #{~"name" := Is} = F <- at(Key, L), Is =:= Name]],
-        length(Of) >= dyno_health_look:enough(4, Looks),
+        length(Of) >= enough(4, Looks),
         [Size] <- [lists:usort([Bytes || #{~"bytes" := Bytes} <- Of])],
         Work <- [reductions(lists:last(Of)) - reductions(hd(Of))],
         Work > value(log_file_reductions)
@@ -211,23 +191,18 @@ applications(Looks) ->
     end).
 
 starting(Name, Looks) ->
-    Last = dyno_health_look:last(Looks),
-    {_, Place} = dyno_health_look:waiting_in([~"application_master:start_it"], Last),
-    dyno_finding:new(applications, none, #{
-        subject => Name,
-        severity => warning,
-        weight => 91,
+    Last = last(Looks),
+    {_, Place} = waiting_in([~"application_master:start_it"], Last),
+    finding(warning, {applications, none, 91}, {Name, none}, #{
         text => text("the start of application ~ts has not ended", [Name]),
         evidence => text("So in all ~b looks~ts.", [
             length(Looks), [[", in ", Place] || Place =/= ~""]
         ]),
         why => ~"At boot all applications after it wait, and so does who asked for its start.",
         advice =>
-            <<
-                "Now: see why it waits, at the place above. Later: its start function must "
-                "return, and so must init/1 of each process that its supervisors start: move what "
-                "waits to handle_continue/2, with a time limit."
-            >>,
+            "Now: see why it waits, at the place above. Later: its start function must return, and "
+            "so must init/1 of each process that its supervisors start: move what waits to "
+            "handle_continue/2, with a time limit.",
         look_closer => ~"dyno profile NODE --kind schedulers"
     }).
 
@@ -238,10 +213,7 @@ application(Name, By) ->
     application(Name, text("does not run, and ~ts needs it", [lists:join(", ", By)]), 48).
 
 application(Name, Text, Weight) ->
-    dyno_finding:new(applications, none, #{
-        subject => Name,
-        severity => note,
-        weight => Weight,
+    finding(note, {applications, none, Weight}, {Name, none}, #{
         text => text("application ~ts ~ts", [Name, Text]),
         why => ~"If it should run: calls to its processes fail with noproc.",
         advice => text(
@@ -315,47 +287,41 @@ missing(View) ->
     ].
 
 node(Node, Text, Evidence) ->
-    dyno_finding:new(cluster, none, #{
-        subject => Node,
-        severity => warning,
-        weight => 86,
+    finding(warning, {cluster, none, 86}, {Node, none}, #{
         text => Text,
         evidence => text("~ts", [Evidence]),
         why =>
             ~"Calls and messages to a lost node wait, or are lost; global and Mnesia may split.",
         advice =>
-            <<
-                "Now: see whether that node runs and is overloaded (dyno doctor on it), the "
-                "network and ports between (epmd 4369), the cookie, and the log of both nodes."
-            >>,
+            "Now: see whether that node runs and is overloaded (dyno doctor on it), the network "
+            "and ports between (epmd 4369), the cookie, and the log of both nodes.",
         look_closer => text("dyno doctor ~ts", [Node])
     }).
 
 transactions(Looks) ->
-    Sum = fun(Key) -> dyno_health_look:sum([~"transactions", Key], Looks) end,
+    Sum = fun(Key) -> sum([~"transactions", Key], Looks) end,
     case {Sum(~"trans_restarts"), Sum(~"trans_commits")} of
         {Restarts, Commits} when
             is_integer(Restarts), is_integer(Commits), Restarts > Commits, Restarts > 100
         ->
             [
-                dyno_finding:new(transactions, transaction_restarts, #{
-                    subject => ~"mnesia",
-                    severity => warning,
-                    value => Restarts / max(1, Commits),
-                    weight => 67,
-                    text => text("Mnesia's transactions were restarted ~ts times, ~ts ended", [
-                        show(Restarts, ~"count"), show(Commits, ~"count")
-                    ]),
-                    evidence => ~"Usually they want the same locks.",
-                    advice =>
-                        <<
+                finding(
+                    warning,
+                    {transactions, transaction_restarts, 67},
+                    {~"mnesia", Restarts / max(1, Commits)},
+                    #{
+                        text => text("Mnesia's transactions were restarted ~ts times, ~ts ended", [
+                            count(Restarts), count(Commits)
+                        ]),
+                        evidence => ~"Usually they want the same locks.",
+                        advice =>
                             "Now: see which transactions run (dyno trace NODE "
                             "\"mnesia:transaction/1 -> caller\"). Later: if they want the same "
                             "locks, make one process the writer, or use dirty operations "
-                            "(mnesia:dirty_update_counter/3) where that is safe."
-                        >>,
-                    look_closer => ~"dyno trace NODE \"mnesia:transaction/1 -> caller\""
-                })
+                            "(mnesia:dirty_update_counter/3) where that is safe.",
+                        look_closer => ~"dyno trace NODE \"mnesia:transaction/1 -> caller\""
+                    }
+                )
             ];
         _ ->
             []
@@ -363,7 +329,7 @@ transactions(Looks) ->
 
 %% Critical if messages pile up behind it.
 overload(Looks) ->
-    Last = dyno_health_look:last(Looks),
+    Last = last(Looks),
     Queued = [
         Name
      || #{~"name" := Name, ~"queue" := Queue, ~"group" := Group} <- maps:get(~"suspects", Last, []),
@@ -377,10 +343,7 @@ overload(Looks) ->
             [_ | _] -> {critical, 101}
         end,
     [
-        dyno_finding:new(mnesia_overload, none, #{
-            subject => ~"mnesia",
-            severity => Severity,
-            weight => Weight,
+        finding(Severity, {mnesia_overload, none, Weight}, {~"mnesia", none}, #{
             text => Text,
             evidence => text("So in ~b of ~b looks.", [length(Times), length(Looks)]),
             why => ~"Transactions wait; if its log grows, a start after a crash takes longer.",
@@ -393,57 +356,57 @@ overload(Looks) ->
     ].
 
 overloaded(~"mnesia_dump_log") ->
-    {~"Mnesia is overloaded: its log is written faster than it is dumped into the tables", <<
+    {
+        ~"Mnesia is overloaded: its log is written faster than it is dumped into the tables",
         "Now: lower the load. Later: raise dump_log_write_threshold (such as 50,000) and "
         "dump_log_time_threshold, write less often, or use ram_copies for data that may be lost."
-    >>};
+    };
 overloaded(_) ->
-    {~"Mnesia is overloaded: too many messages wait for its transaction manager", <<
+    {
+        ~"Mnesia is overloaded: too many messages wait for its transaction manager",
         "Now: lower the load. Later: make transactions fewer and shorter, or use dirty operations "
         "if that is safe."
-    >>}.
+    }.
 
 tracing(Looks) ->
     Names = lists:append([Of || #{~"breakpoints" := #{~"names" := Of}} <- Looks]),
     Count = lists:sum([N || #{~"breakpoints" := #{~"count" := N}} <- Looks]),
     Set = maps:keys(counted(~"tracing", Looks)),
     [
-        dyno_finding:new(tracing, none, #{
-            subject => ~"tracing",
-            severity =>
-                case Count > 0 orelse Set -- [~"dbg"] =/= [] of
-                    true -> warning;
-                    false -> note
-                end,
-            value => Count,
-            weight => 68,
-            text => text("this node is traced, or was left so~ts", [
-                [[": ", breakpoints(Count)] || Count > 0]
-            ]),
-            evidence => text("~ts", [
-                [["Such as ", lists:join(", ", Names), ". "] || Names =/= []] ++
-                    [["Set: ", lists:join(", ", Set), "."] || Set =/= []]
-            ]),
-            why => ~"Each call of such a function costs more, and its messages may fill a mailbox.",
-            advice =>
-                <<
+        finding(
+            case Count > 0 orelse Set -- [~"dbg"] =/= [] of
+                true -> warning;
+                false -> note
+            end,
+            {tracing, none, 68},
+            {~"tracing", Count},
+            #{
+                text => text("this node is traced, or was left so~ts", [
+                    [[": ", breakpoints(Count)] || Count > 0]
+                ]),
+                evidence => text("~ts", [
+                    [["Such as ", lists:join(", ", Names), ". "] || Names =/= []] ++
+                        [["Set: ", lists:join(", ", Set), "."] || Set =/= []]
+                ]),
+                why =>
+                    ~"Each call of such a function costs more, and its messages may fill a mailbox.",
+                advice =>
                     "If no one measures now: dbg:stop(), recon_trace:clear(), an end of the "
-                    "session's tracer, or "
-                    "erlang:trace_pattern({'_','_','_'}, false, [local]) for each kind "
-                    "(call_count, call_time); the last ends the tracing of others, too."
-                >>,
-            look_closer => ~"dyno top NODE"
-        })
+                    "session's tracer, or erlang:trace_pattern({'_','_','_'}, false, [local]) for "
+                    "each kind (call_count, call_time); the last ends the tracing of others, too.",
+                look_closer => ~"dyno top NODE"
+            }
+        )
      || Count > 0 orelse Set =/= []
     ].
 
 breakpoints(1) -> ~"1 function has a breakpoint";
-breakpoints(Count) -> text("~ts functions have breakpoints", [show(Count, ~"count")]).
+breakpoints(Count) -> text("~ts functions have breakpoints", [count(Count)]).
 
 emulator(Looks) ->
     Online = of_last([~"counts", ~"schedulers"], Looks),
     Processors = of_last([~"counts", ~"processors"], Looks),
-    case service(~"emulator", dyno_health_look:last(Looks)) of
+    case service(~"emulator", last(Looks)) of
         #{~"type" := Type, ~"flavor" := Flavor, ~"multi_scheduling" := Multi} = Of ->
             [
                 slower(Weight, Severity, Text, Advice)
@@ -453,17 +416,15 @@ emulator(Looks) ->
                         84,
                         warning,
                         ~"one scheduler works only: multi-scheduling is blocked",
-                        <<
-                            "erlang:system_info(multi_scheduling_blockers) names who blocks: let "
-                            "it unblock."
-                        >>
+                        "erlang:system_info(multi_scheduling_blockers) names who blocks: let it "
+                        "unblock."
                     },
                     {
                         is_few(Online, Processors, Of),
                         44,
                         note,
                         text("~ts of ~ts schedulers are online", [
-                            show(Online, ~"count"), show(map_get(~"all_schedulers", Of), ~"count")
+                            count(Online), count(map_get(~"all_schedulers", Of))
                         ]),
                         text("If not on purpose: erlang:system_flag(schedulers_online, ~b).", [
                             Processors
@@ -494,10 +455,7 @@ is_few(Online, Processors, #{~"all_schedulers" := All}) ->
         Online < Processors.
 
 slower(Weight, Severity, Text, Advice) ->
-    dyno_finding:new(emulator, none, #{
-        subject => ~"emulator",
-        severity => Severity,
-        weight => Weight,
+    finding(Severity, {emulator, none, Weight}, {~"emulator", none}, #{
         text => Text,
         why => ~"All work of the node takes longer.",
         advice => Advice,

@@ -7,7 +7,8 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [text/2, show/2, known/3, mean/2, sum/2, of_last/2]).
+-import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, of_last/2, mean/2, sum/2]).
+-import(dyno_health_look, [known/3]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Of the processors, by a hypervisor.
@@ -38,21 +39,10 @@ checks() ->
         }
     ].
 
-finding(Check, Limit, Severity, Weight, Fields) ->
-    dyno_finding:new(
-        Check,
-        Limit,
-        maps:merge(
-            #{severity => Severity, weight => Weight, look_closer => ~"dyno record NODE"}, Fields
-        )
-    ).
-
 %% Without a container there is no such value: nothing is wrong.
 throttled(Looks) ->
     [
-        finding(throttled, throttled, warning, 110, #{
-            subject => ~"node",
-            value => Share,
+        finding(warning, {throttled, throttled, 110}, {~"node", Share}, #{
             text => text(
                 "the container's processor quota held threads back for ~.2f s of each second, "
                 "summed over processors",
@@ -60,10 +50,8 @@ throttled(Looks) ->
             ),
             why => ~"Their work stands still meanwhile.",
             advice =>
-                <<
-                    "Now: raise the quota (docker update --cpus, limits.cpu in Kubernetes). Later: "
-                    "fewer schedulers (+S), and +sbwt none, at the next start."
-                >>
+                "Now: raise the quota (docker update --cpus, limits.cpu in Kubernetes). Later: "
+                "fewer schedulers (+S), and +sbwt none, at the next start."
         })
      || Share <- [mean([~"values", ~"os.cgroup.throttled"], Looks)],
         is_number(Share),
@@ -75,9 +63,7 @@ taken(Looks) ->
     case is_number(Steal) andalso Steal > value(steal) of
         true ->
             [
-                finding(steal, steal, stolen(Steal), 40, #{
-                    subject => ~"processors",
-                    value => Steal,
+                finding(stolen(Steal), {steal, steal, 40}, {~"processors", Steal}, #{
                     text => text("the hypervisor gives ~ts of the processors' time to others", [
                         show(Steal, ~"ratio")
                     ]),
@@ -98,19 +84,15 @@ stolen(_Steal) -> note.
 taken(Ready, Cpu) ->
     Share = Ready / max(1, Ready + Cpu),
     [
-        finding(steal, processor_taken, note, 10, #{
-            subject => ~"processors",
-            value => Share,
+        finding(note, {steal, processor_taken, 10}, {~"processors", Share}, #{
             text => text(
                 "the node's threads waited for a processor for ~ts of the time in which they had "
                 "work",
                 [show(Share, ~"ratio")]
             ),
             advice =>
-                <<
-                    "Now: see who has the processors (top). Later: if other programs do, move "
-                    "them, or expect all times to be longer by that."
-                >>
+                "Now: see who has the processors (top). Later: if other programs do, move them, or "
+                "expect all times to be longer by that."
         })
      || Share > value(processor_taken), Ready > 50_000_000
     ].
@@ -118,18 +100,14 @@ taken(Ready, Cpu) ->
 memory_limit(Looks) ->
     Of = fun(Name) -> of_last([~"values", <<"os.cgroup.memory.", Name/binary>>], Looks) end,
     [
-        finding(memory_limit, near_memory_limit, critical, 190, #{
-            subject => ~"memory",
-            value => Used / Limit,
+        finding(critical, {memory_limit, near_memory_limit, 190}, {~"memory", Used / Limit}, #{
             text => text("the container uses ~ts of ~ts that it may have", [
-                show(Used, ~"B"), show(Limit, ~"B")
+                bytes(Used), bytes(Limit)
             ]),
             advice =>
-                <<
-                    "Now: raise the limit (docker update --memory), before the kernel ends the "
-                    "node, or take load away. Later: with +MMscs (default +MMsco true) the VM ends "
-                    "with a dump, before the kernel kills it."
-                >>
+                "Now: raise the limit (docker update --memory), before the kernel ends the node, "
+                "or take load away. Later: with +MMscs (default +MMsco true) the VM ends with a "
+                "dump, before the kernel kills it."
         })
      || {Used, Limit} <- [{Of(~"used"), Of(~"limit")}],
         is_number(Used) andalso is_number(Limit),
@@ -140,19 +118,13 @@ swap(Looks) ->
     Pages = sum([~"machine", ~"pswpin"], Looks),
     known([Pages], ~"/proc/vmstat was not read", fun(N) ->
         [
-            finding(swap, swapped_in, warning, 88, #{
-                subject => ~"memory",
-                value => N,
-                text => text("the machine read ~ts pages back from swap, of any program", [
-                    show(N, ~"count")
-                ]),
+            finding(warning, {swap, swapped_in, 88}, {~"memory", N}, #{
+                text => text("the machine read ~ts pages back from swap, of any program", [count(N)]),
                 why =>
                     ~"A collection touches the whole heap: it waits for pages in swap.",
                 advice =>
-                    <<
-                        "Now: see whose pages they are (VmSwap in /proc/PID/status). Later: forbid "
-                        "swapping for the node (MemorySwapMax=0, vm.swappiness)."
-                    >>
+                    "Now: see whose pages they are (VmSwap in /proc/PID/status). Later: forbid "
+                    "swapping for the node (MemorySwapMax=0, vm.swappiness)."
             })
          || N >= value(swapped_in)
         ]
@@ -163,20 +135,16 @@ fragmented(Looks) ->
     Swapped = of_last([~"values", ~"os.swap.used"], Looks),
     known(Values, ~"/proc/buddyinfo was not read", fun(Free, Large) ->
         [
-            finding(fragmented, large_pages, warning, 60, #{
-                subject => ~"memory",
-                value => Large,
+            finding(warning, {fragmented, large_pages, 60}, {~"memory", Large}, #{
                 beyond => value(large_pages) / max(1, Large),
                 text => text(
                     "~ts are free, but only ~b free pieces have 64 kB or more, and ~ts are in swap",
-                    [show(Free, ~"B"), Large, show(Swapped, ~"B")]
+                    [bytes(Free), Large, bytes(Swapped)]
                 ),
                 advice =>
-                    <<
-                        "Now: only if answers are late: vm.compact_memory=1 has the kernel compact "
-                        "memory. It takes processors, and delays programs meanwhile. Later: raise "
-                        "vm.min_free_kbytes a little: that memory is lost to programs."
-                    >>
+                    "Now: only if answers are late: vm.compact_memory=1 has the kernel compact "
+                    "memory. It takes processors, and delays programs meanwhile. Later: raise "
+                    "vm.min_free_kbytes a little: that memory is lost to programs."
             })
          || Large < value(large_pages), Free > 1_000_000_000, is_number(Swapped), Swapped > 0
         ]
@@ -185,9 +153,7 @@ fragmented(Looks) ->
 pressure(Looks) ->
     Us = 1000 * lists:sum([Ms || #{~"interval_ms" := Ms} <- Looks]),
     [
-        finding(pressure, pressure, warning, 58, #{
-            subject => Of,
-            value => Share,
+        finding(warning, {pressure, pressure, 58}, {Of, Share}, #{
             text => text("all programs of the machine wait for ~ts ~ts of the time", [
                 Of, show(Share, ~"ratio")
             ]),
@@ -202,10 +168,8 @@ pressure(Looks) ->
             {
                 ~"disks",
                 ~"pressure_io_full",
-                <<
-                    "Now: see which program reads or writes (iotop). Later: give logs and data "
-                    "disks of their own."
-                >>
+                "Now: see which program reads or writes (iotop). Later: give logs and data disks "
+                "of their own."
             }
         ],
         N <- [sum([~"machine", Key], Looks)],
@@ -217,15 +181,11 @@ pressure(Looks) ->
 
 disk(Looks) ->
     [
-        finding(disk, disk_await_ms, note, 30, #{
-            subject => ~"disks",
-            value => Ms,
+        finding(note, {disk, disk_await_ms, 30}, {~"disks", Ms}, #{
             text => text("a request to the disks takes ~ts on average", [show(Ms, ~"ms")]),
             advice =>
-                <<
-                    "Now: see which program reads or writes (iotop). Later: write less, in larger "
-                    "pieces, and sync less."
-                >>
+                "Now: see which program reads or writes (iotop). Later: write less, in larger "
+                "pieces, and sync less."
         })
      || Ms <- [mean([~"values", ~"os.disk.await"], Looks)],
         is_number(Ms),
@@ -235,46 +195,36 @@ disk(Looks) ->
 network(Looks) ->
     Of = fun(Name) -> sum([~"machine", Name], Looks) end,
     Full = [
-        {overflows, 62, ~"network", N, ~"", text("an accept queue was full ~b times", [N]), <<
+        {overflows, 62, ~"network", N, ~"", text("an accept queue was full ~b times", [N]),
             "Now: nothing. Later: accept in more processes, and raise the listen option backlog "
-            "(and net.core.somaxconn)."
-        >>}
+            "(and net.core.somaxconn)."}
      || N <- [Of(~"ListenOverflows")], is_number(N), N > 0
     ],
     Dropped = [
         {overflows, 59, ~"datagrams", N, ~"Their data is lost, without an error.",
-            text("~ts datagrams were dropped: a receive buffer was full", [show(N, ~"count")]), <<
-                "Now: nothing. Later: receive in more processes, or with {active, N}; a larger "
-                "recbuf holds more of a burst."
-            >>}
+            text("~ts datagrams were dropped: a receive buffer was full", [count(N)]),
+            "Now: nothing. Later: receive in more processes, or with {active, N}; a larger recbuf "
+            "holds more of a burst."}
      || N <- [Of(~"RcvbufErrors")], is_number(N), N > 0
     ],
     Again = [
         {retransmits, 30, ~"network", Lost / Sent,
             ~"A lost segment may delay its connection by 200 ms and more.",
-            text("~ts of all segments were sent again", [show(Lost / Sent, ~"ratio")]), <<
-                "Now: see whether one peer is slow or far (ss -ti), and whether the interface "
-                "drops packets (ip -s link)."
-            >>}
+            text("~ts of all segments were sent again", [show(Lost / Sent, ~"ratio")]),
+            "Now: see whether one peer is slow or far (ss -ti), and whether the interface drops "
+            "packets (ip -s link)."}
      || {Lost, Sent} <- [{Of(~"RetransSegs"), Of(~"OutSegs")}],
         is_number(Lost) andalso is_number(Sent),
         Sent > 1000,
         Lost > value(retransmits) * Sent
     ],
     [
-        finding(
-            network,
-            Limit,
-            note,
-            Weight,
-            maps:filter(fun(_, V) -> V =/= ~"" end, #{
-                subject => Subject,
-                value => Value,
-                text => Text,
-                why => Why,
-                evidence => ~"Of all programs of this network namespace.",
-                advice => Advice
-            })
-        )
+        finding(note, {network, Limit, Weight}, {Subject, Value}, #{
+            text => Text,
+            why => Why,
+            evidence => ~"Of all programs of this network namespace.",
+            advice => Advice,
+            look_closer => ~"dyno record NODE"
+        })
      || {Limit, Weight, Subject, Value, Why, Text, Advice} <- Full ++ Dropped ++ Again
     ].

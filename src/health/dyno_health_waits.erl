@@ -7,7 +7,9 @@
 
 -export([checks/0, across/1, edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 
--import(dyno_health_look, [text/2, show/2, seconds/1, is_one_of/2]).
+-import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, is_one_of/2, growth/2]).
+-import(dyno_health_look, [suspects/1, span_s/1, progresses/1, stands/1, place/1, waiting_in/2]).
+-import(dyno_health_look, [last/1]).
 
 -define(LOCKING, [
     ~"gen:register_name/1",
@@ -74,7 +76,7 @@ cycles(Looks) ->
             Names = names(Looks),
             Waiting = length([
                 F
-             || {F, T} <- edges(dyno_health_look:last(Looks)),
+             || {F, T} <- edges(last(Looks)),
                 lists:member(T, Cycle),
                 not lists:member(F, Cycle)
             ]),
@@ -87,21 +89,15 @@ cycle(Cycle, Named, Seen, All, Waiting) ->
         text("~ts waits for ~ts", [A, B])
      || {A, B} <- lists:zip(Named, tl(Named) ++ [hd(Named)])
     ]),
-    dyno_finding:new(call_cycle, cycle, #{
-        subject => hd(Named),
-        severity => critical,
-        value => length(Cycle),
-        weight => 200,
+    finding(critical, {call_cycle, cycle, 200}, {hd(Named), length(Cycle)}, #{
         text => text("calls wait for each other: ~ts", [Chain]),
         evidence => text("Seen in ~b of ~b looks; ~b more processes wait for these.", [
             Seen, All, Waiting
         ]),
         advice =>
-            <<
-                "Now: end the one whose state may be lost (exit(Pid, kill)), which frees the "
-                "others; never a process of kernel: the node would end. Later: make one of the "
-                "calls a cast, or ask from a third process; give calls a time limit."
-            >>,
+            "Now: end the one whose state may be lost (exit(Pid, kill)), which frees the others; "
+            "never a process of kernel: the node would end. Later: make one of the calls a cast, "
+            "or ask from a third process; give calls a time limit.",
         look_closer => text("dyno profile NODE \"~ts\" --kind schedulers", [
             short(hd(Cycle), hd(Named))
         ])
@@ -210,10 +206,10 @@ has_worked_little(Pid, Looks) ->
     [] =:=
         [
             A
-         || {Of, Asked} <- dyno_health_look:suspects(Looks),
+         || {Of, Asked} <- suspects(Looks),
             Of =:= Pid,
             A <- Asked,
-            dyno_health_look:progresses(A) =:= true
+            progresses(A) =:= true
         ].
 
 %% Of few long queues all are suspects.
@@ -222,10 +218,10 @@ queue(Pid, #{~"suspects" := Suspects}) ->
 
 %% Without a queue the server has taken all requests, and answers later: so do long polls.
 waited(Name, Pid, Limit, Count, Queue, Looks) ->
-    Last = dyno_health_look:last(Looks),
+    Last = last(Looks),
     IsElsewhere = binary:match(Pid, ~" at ") =/= nomatch,
     {Severity, Took} =
-        case {Queue, dyno_health_look:waiting_in([~"application_master:start_it"], Last)} of
+        case {Queue, waiting_in([~"application_master:start_it"], Last)} of
             {0, {N, Start}} when Name =:= ~"application_controller", N > 0 ->
                 {warning,
                     text("The start of an application has not ended~ts.", [
@@ -244,20 +240,16 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
      || {From, To} <- edges(Last), From =:= Pid
     ],
     Where =
-        case [A || {Of, A} <- dyno_health_look:suspects(Looks), Of =:= Pid] of
+        case [A || {Of, A} <- suspects(Looks), Of =:= Pid] of
             [Asked | _] ->
-                case dyno_health_look:stands(Asked) of
-                    {Stack, _, _} -> text("It stands in ~ts.", [dyno_health_look:place(Stack)]);
+                case stands(Asked) of
+                    {Stack, _, _} -> text("It stands in ~ts.", [place(Stack)]);
                     unknown -> ~""
                 end;
             [] ->
                 ~""
         end,
-    dyno_finding:new(waited_for, Limit, #{
-        subject => Name,
-        severity => Severity,
-        value => Count,
-        weight => 90,
+    finding(Severity, {waited_for, Limit, 90}, {Name, Count}, #{
         text => text("~b processes wait in a call to ~ts, the same as one look before", [
             Count, Name
         ]),
@@ -269,12 +261,10 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
                 note ->
                     ~"Nothing, if it answers later on purpose. Else give calls a time limit.";
                 warning ->
-                    <<
-                        "Now: find the cause of its wait. End it only if it is your own process "
-                        "and its state may be lost; never one of kernel: the node would end. "
-                        "Later: give calls a time limit; let a process of its own do long work, "
-                        "and answer with gen_server:reply/2."
-                    >>
+                    "Now: find the cause of its wait. End it only if it is your own process and "
+                    "its state may be lost; never one of kernel: the node would end. Later: give "
+                    "calls a time limit; let a process of its own do long work, and answer with "
+                    "gen_server:reply/2."
             end,
         look_closer =>
             case at_node(Name) of
@@ -287,7 +277,7 @@ locks(Looks) ->
     Waiting = [element(1, waits_for_global(Look)) || Look <- Looks],
     Holders = [
         {Resource, Holder}
-     || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", dyno_health_look:last(Looks)),
+     || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", last(Looks)),
         #{~"pid" := Holder, ~"stack" := Stack} <- Of,
         %% It takes the lock anew for each name.
         not is_registrar(Stack)
@@ -302,30 +292,24 @@ locks(Looks) ->
             contended(lists:min(Waiting), Looks);
         Long ->
             [
-                lock(Resource, Holder, lists:max(Waiting), dyno_health_look:last(Looks), Looks)
+                lock(Resource, Holder, lists:max(Waiting), last(Looks), Looks)
              || {Resource, Holder} <- Long
             ]
     end.
 
 %% The holders change, and others wait at each look.
 contended(Waiting, Looks) ->
-    {_, Place} = waits_for_global(dyno_health_look:last(Looks)),
+    {_, Place} = waits_for_global(last(Looks)),
     [
-        dyno_finding:new(global_lock, contended_lock, #{
-            subject => ~"global",
-            severity => warning,
-            value => Waiting,
-            weight => 88,
+        finding(warning, {global_lock, contended_lock, 88}, {~"global", Waiting}, #{
             text => text("~b processes or more wait for a lock of global at each look~ts", [
                 Waiting, [[", such as in ", Place] || Place =/= ~""]
             ]),
             evidence => ~"No process held it from the first look to the last.",
             advice =>
-                <<
-                    "Let one process do the work that the lock protects (a gen_server, or one for "
-                    "each part of the keys), or lock smaller things; who waits tries again after "
-                    "growing random times. For names use pg or a registry of one node."
-                >>,
+                "Let one process do the work that the lock protects (a gen_server, or one for each "
+                "part of the keys), or lock smaller things; who waits tries again after growing "
+                "random times. For names use pg or a registry of one node.",
             look_closer => ~"dyno trace NODE \"global:set_lock/3 -> caller\""
         })
      || Waiting >= dyno_finding_limits:value(contended_lock)
@@ -336,7 +320,7 @@ at(Key, Look) -> maps:get(Key, Look, []).
 %% Without the process that holds a lock, and global's own, which waits for others.
 waits_for_global(Look) ->
     Places = [P || #{~"stack" := Stack} = P <- at(~"places", Look), not is_registrar(Stack)],
-    {Count, Place} = dyno_health_look:waiting_in(?LOCKING, Look#{~"places" => Places}),
+    {Count, Place} = waiting_in(?LOCKING, Look#{~"places" => Places}),
     Holders = [
         Stack
      || #{~"holders" := Of} <- at(~"locks", Look),
@@ -357,23 +341,17 @@ lock(Resource, Holder, Waiting, Last, Looks) ->
             0 -> {none, note, 39};
             _ -> {lock_waiters, critical, 160}
         end,
-    dyno_finding:new(global_lock, Limit, #{
-        subject => Resource,
-        severity => Severity,
-        value => Waiting,
-        weight => Weight,
+    finding(Severity, {global_lock, Limit, Weight}, {Resource, Waiting}, #{
         text => text("global's lock ~ts is held by ~ts~ts; ~ts for locks of global", [
             Resource,
             Name,
-            [[", which stands in ", dyno_health_look:place(Stack)] || Stack =/= []],
+            [[", which stands in ", place(Stack)] || Stack =/= []],
             case Waiting of
                 0 -> ~"no process was seen waiting";
                 _ -> text("~b processes wait", [Waiting])
             end
         ]),
-        evidence => text("The same holder for at least ~ts.", [
-            seconds(dyno_health_look:span_s(Looks))
-        ]),
+        evidence => text("The same holder for at least ~ts.", [seconds(span_s(Looks))]),
         advice => text(
             "Now: look at ~ts on its node; end it only if its state may be lost. Later: hold such "
             "locks for a moment only; for many names use pg or a registry of one node.",
@@ -392,7 +370,7 @@ failures(Looks) ->
         ]
     ),
     Most = lists:reverse(lists:sort([{times(Of), Server, Of} || Server := Of <- Found])),
-    case {Most, dyno_health_look:growth(fun(L) -> maps:get(~"exits", L, unknown) end, Looks)} of
+    case {Most, growth(fun(L) -> maps:get(~"exits", L, unknown) end, Looks)} of
         {[{Seen, Server, Of} | _], {_, _, PerS, _}} ->
             All = lists:sum([N || {N, _, _} <- Most]),
             [
@@ -410,45 +388,45 @@ times(Of) -> lists:sum([N || {_, N, _} <- Of]).
 failing(Server, Of, Share, PerS) ->
     {_, _, Why} = lists:max([{N, Server, Why} || {_, N, Why} <- Of]),
     {Does, Advice} = failed(Why),
-    dyno_finding:new(failures, failures_per_s, #{
-        subject => Server,
-        severity => warning,
-        value => PerS,
-        weight => 99,
+    finding(warning, {failures, failures_per_s, 99}, {Server, PerS}, #{
         text => text("calls to ~ts fail: ~ts", [Server, Does]),
         evidence => text(
             "erlang:exit/1 was called ~ts times a second; a failed call calls it twice. Of the "
             "failed calls that were seen, ~b % were to ~ts (~ts).",
-            [show(PerS, ~"count"), round(100 * Share), Server, Why]
+            [count(PerS), round(100 * Share), Server, Why]
         ),
         advice => Advice,
         look_closer => ~"dyno trace NODE \"gen_server:call -> caller\""
     }).
 
 failed(~"noproc") ->
-    {~"it is not there", <<
+    {
+        ~"it is not there",
         "Now: read in the log why it ended or was not started, and start it "
         "(supervisor:restart_child/2, application:ensure_all_started/1). Later: let a supervisor "
         "start it before its callers, and let these wait before they try again."
-    >>};
+    };
 failed(~"timeout") ->
-    {~"it does not answer in time", <<
+    {
+        ~"it does not answer in time",
         "Now: see what it does (dyno servers), and lower the load on it. Later: let callers try "
         "again after growing pauses only; a late request is work that no caller wants any more."
-    >>};
+    };
 failed(~"nodedown") ->
-    {~"its node is not connected", <<
+    {
+        ~"its node is not connected",
         "Now: see whether that node runs, and the network between. Later: let callers try again "
         "after growing pauses only."
-    >>};
+    };
 failed(Why) ->
-    {text("it ends meanwhile (~ts)", [Why]), <<
+    {
+        text("it ends meanwhile (~ts)", [Why]),
         "Now: read in the log why it ends. Later: let callers try again after growing pauses only."
-    >>}.
+    }.
 
 logger_callers(Looks) ->
     Waits = fun(Functions) ->
-        Counts = [dyno_health_look:waiting_in(Functions, L) || L <- tl(Looks)],
+        Counts = [waiting_in(Functions, L) || L <- tl(Looks)],
         {lists:min([N || {N, _} <- Counts]), element(2, lists:last(Counts))}
     end,
     Limit = dyno_finding_limits:value(log_callers),
@@ -460,10 +438,13 @@ logger_callers(Looks) ->
     of
         {{N, Who}, _} when N >= Limit ->
             [
-                logger(N, Who, critical, <<
+                logger(
+                    N,
+                    Who,
+                    critical,
                     "The handler makes its callers wait (mode sync): it writes more slowly than "
                     "the node logs."
-                >>)
+                )
             ];
         {_, {N, Who}} when N >= Limit ->
             [logger(N, Who, warning, ~"Each waits in the code of a handler, which is slow.")];
@@ -472,20 +453,13 @@ logger_callers(Looks) ->
     end.
 
 logger(Count, Who, Severity, Evidence) ->
-    dyno_finding:new(logger, log_callers, #{
-        subject => ~"logger",
-        severity => Severity,
-        value => Count,
-        weight => 120,
+    finding(Severity, {logger, log_callers, 120}, {~"logger", Count}, #{
         text => text("~b processes wait to log, such as in ~ts", [Count, Who]),
         evidence => Evidence,
         advice =>
-            <<
-                "Now: log less (logger:set_primary_config(level, error)); remove the slow handler "
-                "(logger:remove_handler/1) only if another one writes. Later: let it drop "
-                "(drop_mode_qlen, "
-                "burst_limit_enable), and write to a file, not to a pipe; a handler of your own "
-                "gives its work to a process."
-            >>,
+            "Now: log less (logger:set_primary_config(level, error)); remove the slow handler "
+            "(logger:remove_handler/1) only if another one writes. Later: let it drop "
+            "(drop_mode_qlen, burst_limit_enable), and write to a file, not to a pipe; a handler "
+            "of your own gives its work to a process.",
         look_closer => ~"dyno trace NODE \"logger_backend:log_allowed/3 -> caller\""
     }).

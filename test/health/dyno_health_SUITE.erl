@@ -48,17 +48,13 @@ a_healthy_node(_Config) ->
             #{often => #{timers => 34_000}, values => #{~"vm.reductions" => 8.0e6}},
             #{},
             #{values => Held},
-            #{suspects => [suspect(#{queue => fun(_) -> 19 end, stack => Registrar})]},
+            one(#{queue => 19, stack => Registrar}),
             %% A supervisor that starts children.
-            #{
-                suspects => [
-                    suspect(#{
-                        group => ~"supervisor:sessions_sup/1",
-                        queue => fun(_) -> 2 end,
-                        stack => [~"supervisor:do_start_child/3", ~"supervisor:handle_call/3"]
-                    })
-                ]
-            },
+            one(#{
+                group => ~"supervisor:sessions_sup/1",
+                queue => 2,
+                stack => [~"supervisor:do_start_child/3", ~"supervisor:handle_call/3"]
+            }),
             %% A server that many connect to: ports are made, and no program runs.
             #{programs => #{ports => 5000, names => []}}
         ]
@@ -97,20 +93,17 @@ each_check(_Config) ->
 
 cases() ->
     [
-        {[queue], critical, ~"it never drains", #{
-            suspects => [suspect(#{queue => fun(N) -> 2000 + 100 * N end})]
-        }},
-        {[queue], critical, ~"drained in 17 min", #{
-            suspects => [suspect(#{queue => fun(N) -> 100_000 - 250 * N end})]
-        }},
+        {[queue], critical, ~"it never drains", one(#{queue => fun(N) -> 2000 + 100 * N end})},
+        {[queue], critical, ~"drained in 17 min", one(#{queue => fun(N) -> 100_000 - 250 * N end})},
         %% Not long yet.
-        {[queue, bottleneck], warning, ~"260 messages wait", #{
-            suspects => [suspect(#{queue => fun(N) -> 100 + 40 * N end})]
-        }},
+        {
+            [queue, bottleneck],
+            warning,
+            ~"260 messages wait",
+            one(#{queue => fun(N) -> 100 + 40 * N end})
+        },
         %% A burst that falls is healthy.
-        {[queue], note, ~"drained in", #{
-            suspects => [suspect(#{queue => fun(N) -> 60_000 - 10_000 * N end})]
-        }},
+        {[queue], note, ~"drained in", one(#{queue => fun(N) -> 60_000 - 10_000 * N end})},
         %% It ends, and does not answer any more.
         {[queue], critical, ~"3000 messages wait for orders", #{
             suspects => fun
@@ -122,23 +115,24 @@ cases() ->
             end
         }},
         %% Its heap and the node's binaries are messages.
-        {[queue], critical, ~"it never drains", #{
-            values => #{~"vm.memory.binary" => 1.2e8, ~"vm.memory.total" => 2.0e8},
-            suspects => [
-                suspect(#{
-                    queue => fun(N) -> 2000 + 100 * N end,
-                    heap_bytes => fun(N) -> 20_000_000 + 5_000_000 * N end,
-                    priority => ~"normal",
-                    reductions => 10_000_000
-                })
-            ]
-        }},
+        {
+            [queue],
+            critical,
+            ~"it never drains",
+            (one(#{
+                queue => fun(N) -> 2000 + 100 * N end,
+                heap_bytes => fun(N) -> 20_000_000 + 5_000_000 * N end,
+                priority => ~"normal",
+                reductions => 10_000_000
+            }))#{values => #{~"vm.memory.binary" => 1.2e8, ~"vm.memory.total" => 2.0e8}}
+        },
         %% It was drained meanwhile: bursts come.
-        {[queue], note, ~"comes and goes", #{
-            suspects => [
-                suspect(#{queue => fun(N) -> element(N + 1, {1200, 4000, 1000, 2000, 3000}) end})
-            ]
-        }},
+        {
+            [queue],
+            note,
+            ~"comes and goes",
+            one(#{queue => fun(N) -> element(N + 1, {1200, 4000, 1000, 2000, 3000}) end})
+        },
         {[call_cycle], critical, ~"orders waits for stock, stock waits for orders", #{
             calls => [
                 call(~"<0.1.0>", ~"<0.2.0>", ~"orders", ~"stock"),
@@ -147,44 +141,43 @@ cases() ->
         }},
         {[waited_for], note, ~"6 processes wait in a call to db", #{calls => callers(6)}},
         %% It takes no message.
-        {[waited_for, stuck], warning, ~"2 processes wait in a call to db", #{
-            calls => callers(2),
-            suspects => [
-                suspect(#{
-                    pid => ~"<0.9.0>",
-                    queue => fun(_) -> 2 end,
-                    status => ~"waiting",
-                    reductions => 30
-                })
-            ]
-        }},
-        {[stuck], warning, ~"3 of its messages wait", #{
-            suspects => [
-                suspect(#{queue => fun(_) -> 3 end, status => ~"waiting", reductions => 30})
-            ]
-        }},
-        {[suspended], critical, ~"the program \"sleep\" does not read", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(N) -> 200 * N end,
-                    status => ~"suspended",
-                    ports => [port(~"sleep", ~"")]
-                })
-            ]
-        }},
-        {[suspended], critical, ~"the link to b@host is full", #{
-            suspects => [suspect(#{queue => fun(_) -> 0 end, status => ~"suspended"})],
+        {
+            [waited_for, stuck],
+            warning,
+            ~"2 processes wait in a call to db",
+            (one(#{pid => ~"<0.9.0>", queue => 2, status => ~"waiting", reductions => 30}))#{
+                calls => callers(2)
+            }
+        },
+        {
+            [stuck],
+            warning,
+            ~"3 of its messages wait",
+            one(#{queue => 3, status => ~"waiting", reductions => 30})
+        },
+        {
+            [suspended],
+            critical,
+            ~"the program \"sleep\" does not read",
+            one(#{
+                queue => fun(N) -> 200 * N end,
+                status => ~"suspended",
+                ports => [port(~"sleep", ~"")]
+            })
+        },
+        {[suspended], critical, ~"the link to b@host is full", (one(#{status => ~"suspended"}))#{
             full_links => [~"b@host"]
         }},
-        {[full_socket], critical, ~"10.0.0.9:4000", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(N) -> 200 * N end,
-                    stack => [~"prim_inet:send/4", ~"shop:publish/2"],
-                    ports => [port(~"tcp_inet", ~"10.0.0.9:4000")]
-                })
-            ]
-        }},
+        {
+            [full_socket],
+            critical,
+            ~"10.0.0.9:4000",
+            one(#{
+                queue => fun(N) -> 200 * N end,
+                stack => [~"prim_inet:send/4", ~"shop:publish/2"],
+                ports => [port(~"tcp_inet", ~"10.0.0.9:4000")]
+            })
+        },
         {[global_lock], critical, ~"20 processes wait for locks of global", #{
             locks => [
                 #{
@@ -229,32 +222,34 @@ cases() ->
             suspects => fun
                 (4) ->
                     Stack = [~"io_lib_pretty:print/2", ~"proc_lib:crash_report/4"],
-                    [suspect(#{queue => fun(_) -> 46_794 end, stack => Stack})];
+                    [suspect(#{queue => 46_794, stack => Stack})];
                 (_) ->
                     []
             end
         }},
         %% Its writer stands in one write, though it answers the handler.
-        {[stuck], warning, ~"waits in io:execute_request/3", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 50 end,
-                    status => ~"waiting",
-                    reductions => 170,
-                    stack => [~"io:execute_request/3", ~"logger_std_h:write_to_dev/3"]
-                })
-            ]
-        }},
-        {[stuck], warning, ~"orders is suspended by sys:suspend/1, while 30", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 30 end,
-                    status => ~"waiting",
-                    reductions => 30,
-                    stack => [~"sys:suspend_loop/6"]
-                })
-            ]
-        }},
+        {
+            [stuck],
+            warning,
+            ~"waits in io:execute_request/3",
+            one(#{
+                queue => 50,
+                status => ~"waiting",
+                reductions => 170,
+                stack => [~"io:execute_request/3", ~"logger_std_h:write_to_dev/3"]
+            })
+        },
+        {
+            [stuck],
+            warning,
+            ~"orders is suspended by sys:suspend/1, while 30",
+            one(#{
+                queue => 30,
+                status => ~"waiting",
+                reductions => 30,
+                stack => [~"sys:suspend_loop/6"]
+            })
+        },
         {[logger], critical, ~"50 processes wait to log", #{
             places => [place(50, [~"logger_olp:call/2", ~"shop:order/1"])]
         }},
@@ -263,23 +258,19 @@ cases() ->
         }},
         {[held], warning, ~"holds 1.2 GB", #{values => #{~"os.vm.rss" => 1.2e9}}},
         {[garbage], warning, ~"200 MB of terms a second", #{values => #{~"reclaimed" => 2.0e8}}},
-        {[queue], critical, ~"messages wait for pool", #{
-            suspects => [
-                suspect(#{
-                    name => ~"pool", queue => fun(N) -> 2000 + 100 * N end, monitored_by => 9
-                })
-            ]
-        }},
-        {[bottleneck], warning, ~"was busy at each look", #{
-            suspects => [suspect(#{queue => fun(_) -> 59 end})]
-        }},
-        {[monitors], warning, ~"monitors of 20 processes", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end, monitors => fun(N) -> 20_000 + N end, monitored => 20
-                })
-            ]
-        }},
+        {
+            [queue],
+            critical,
+            ~"messages wait for pool",
+            one(#{name => ~"pool", queue => fun(N) -> 2000 + 100 * N end, monitored_by => 9})
+        },
+        {[bottleneck], warning, ~"was busy at each look", one(#{queue => 59})},
+        {
+            [monitors],
+            warning,
+            ~"monitors of 20 processes",
+            one(#{monitors => fun(N) -> 20_000 + N end, monitored => 20})
+        },
         {[transactions], warning, ~"restarted 3600 times", #{
             transactions => #{~"trans_restarts" => 900, ~"trans_commits" => 100}
         }},
@@ -330,32 +321,29 @@ cases() ->
             end
         }},
         %% Who registers names waits for global's server, whose registrar takes the lock anew.
-        {[global_lock], warning, ~"12 processes or more wait for a lock of global", #{
-            calls => [
-                C#{to_name := ~"global_name_server"}
-             || C <- callers(12)
-            ],
-            suspects => [
-                suspect(#{
-                    pid => ~"<0.9.0>",
-                    name => ~"global_name_server",
-                    queue => fun(_) -> 0 end,
-                    reductions => 500_000
-                })
-            ],
-            locks => [
-                #{
-                    resource => ~"global",
-                    holders => [
-                        #{
-                            pid => ~"<0.3.0>",
-                            name => ~"<0.3.0>",
-                            stack => [~"gen:do_call/4", ~"global:loop_the_registrar/0"]
-                        }
-                    ]
-                }
-            ]
-        }},
+        {
+            [global_lock],
+            warning,
+            ~"12 processes or more wait for a lock of global",
+            (one(#{pid => ~"<0.9.0>", name => ~"global_name_server", reductions => 500_000}))#{
+                calls => [
+                    C#{to_name := ~"global_name_server"}
+                 || C <- callers(12)
+                ],
+                locks => [
+                    #{
+                        resource => ~"global",
+                        holders => [
+                            #{
+                                pid => ~"<0.3.0>",
+                                name => ~"<0.3.0>",
+                                stack => [~"gen:do_call/4", ~"global:loop_the_registrar/0"]
+                            }
+                        ]
+                    }
+                ]
+            }
+        },
         {[log_files], warning, ~"the log's file /var/log/shop.log does not change", #{
             services => fun(N) ->
                 #{
@@ -386,30 +374,22 @@ cases() ->
         }},
         {[long_schedule], warning, ~"up to 151 ms", #{
             groups => [group(~"shop:spin/1", 2, 0)],
-            long => [
-                #{
-                    kind => ~"long_schedule",
-                    process => ~"<0.4.0>",
-                    group => ~"shop:spin/1",
-                    where => ~"timer:sleep/1",
-                    count => 10,
-                    most_ms => 151
-                }
-            ]
+            long => [long(~"long_schedule", ~"<0.4.0>", ~"shop:spin/1", 10, 151)]
         }},
         {[programs], warning, ~"200 ports a second are made, such as for /bin/false", #{
             programs => #{ports => 500, names => [~"/bin/false"]}
         }},
-        {[children], warning, ~"sessions lists its children all the time", #{
-            suspects => [
-                suspect(#{
-                    name => ~"sessions",
-                    group => ~"supervisor:sessions_sup/1",
-                    queue => fun(_) -> 2 end,
-                    stack => [~"lists:map_1/2", ~"supervisor:handle_call/3", ~"gen_server:loop/5"]
-                })
-            ]
-        }},
+        {
+            [children],
+            warning,
+            ~"sessions lists its children all the time",
+            one(#{
+                name => ~"sessions",
+                group => ~"supervisor:sessions_sup/1",
+                queue => 2,
+                stack => [~"lists:map_1/2", ~"supervisor:handle_call/3", ~"gen_server:loop/5"]
+            })
+        },
         {[table_grows], warning, ~"job_scanner keeps it fixed", #{
             tables => fun(N) ->
                 [
@@ -431,36 +411,20 @@ cases() ->
         %% In a large node its group may not be counted: nothing counted is not no work.
         {[long_schedule], warning, ~"or a built-in one with much to do", #{
             machine => #{~"delay_ns" => 0},
-            long => [
-                #{
-                    kind => ~"long_schedule",
-                    process => ~"<0.4.0>",
-                    group => ~"shop:hub/1",
-                    where => ~"",
-                    count => 10,
-                    most_ms => 271
-                }
-            ]
+            long => [long(~"long_schedule", ~"<0.4.0>", ~"shop:hub/1", 10, 271)]
         }},
-        {[long_schedule], warning, ~"few reductions, such as in a process of shop:spin/1", #{
-            counts => fun(_) -> #{reports => false} end,
-            values => #{~"vm.scheduler_utilisation.normal" => 0.6, ~"vm.reductions" => 100_000},
-            lateness => #{count => 30, sum_ms => 3000, most_ms => 150, together_ms => 0},
-            suspects => [
-                suspect(#{queue => fun(_) -> 0 end, native => true, group => ~"shop:spin/1"})
-            ]
-        }},
+        {
+            [long_schedule],
+            warning,
+            ~"few reductions, such as in a process of shop:spin/1",
+            (one(#{native => true, group => ~"shop:spin/1"}))#{
+                counts => fun(_) -> #{reports => false} end,
+                values => #{~"vm.scheduler_utilisation.normal" => 0.6, ~"vm.reductions" => 100_000},
+                lateness => #{count => 30, sum_ms => 3000, most_ms => 150, together_ms => 0}
+            }
+        },
         {[long_gc], warning, ~"up to 869 ms", #{
-            long => [
-                #{
-                    kind => ~"long_gc",
-                    process => ~"index",
-                    group => ~"index:init/1",
-                    where => ~"",
-                    count => 1,
-                    most_ms => 869
-                }
-            ]
+            long => [long(~"long_gc", ~"index", ~"index:init/1", 1, 869)]
         }},
         {[stands_still], critical, ~"stands still 60 %", #{
             lateness => #{count => 30, sum_ms => 3000, most_ms => 70, together_ms => 1500}
@@ -488,7 +452,7 @@ cases() ->
             suspects => [
                 suspect(#{
                     pid => Pid,
-                    queue => fun(_) -> 0 end,
+                    queue => 0,
                     writes => #{table => ~"hits", gap_us => 1.5, locks => true}
                 })
              || Pid <- [~"<0.7.0>", ~"<0.8.0>"]
@@ -500,20 +464,18 @@ cases() ->
                 normal => #{worked_ns => 5.0e9, cpu_ns => 5.0e9, ready_ns => 0, slices => 50_000}
             }
         }},
-        {[one_process], note, ~"works without a pause", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end, priority => ~"normal", reductions => 10_000_000
-                })
-            ]
-        }},
-        {[dictionary], warning, ~"a process dictionary for about 600 k keys", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end, heap_bytes => 50_000_000, dictionary => 600_000
-                })
-            ]
-        }},
+        {
+            [one_process],
+            note,
+            ~"works without a pause",
+            one(#{priority => ~"normal", reductions => 10_000_000})
+        },
+        {
+            [dictionary],
+            warning,
+            ~"a process dictionary for about 600 k keys",
+            one(#{heap_bytes => 50_000_000, dictionary => 600_000})
+        },
         {[reloads], warning, ~"module rules is loaded again and again, 10 times a second", #{
             reloads => [#{module => ~"rules", times => 4, per_s => 10}]
         }},
@@ -563,26 +525,23 @@ cases() ->
             often => #{timers => 51_000}, values => #{~"vm.reductions" => 4.0e6}
         }},
         %% From OTP 28 on.
-        {[hibernation], warning, ~"hibernates again and again", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end,
-                    reductions => 10_000_000,
-                    stack => [~"gen_server:loop_hibernate/4"]
-                })
-            ]
-        }},
-        {[collecting], warning, ~"collects garbage in 90 % of its samples", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end,
-                    stack => [~"shop:index/1"],
-                    collecting => 9,
-                    reductions => 9000,
-                    priority => ~"normal"
-                })
-            ]
-        }},
+        {
+            [hibernation],
+            warning,
+            ~"hibernates again and again",
+            one(#{reductions => 10_000_000, stack => [~"gen_server:loop_hibernate/4"]})
+        },
+        {
+            [collecting],
+            warning,
+            ~"collects garbage in 90 % of its samples",
+            one(#{
+                stack => [~"shop:index/1"],
+                collecting => 9,
+                reductions => 9000,
+                priority => ~"normal"
+            })
+        },
         {[log_files], warning, ~"the file of disk log /var/shop.LOG does not change", #{
             services => fun(N) ->
                 #{
@@ -630,23 +589,22 @@ cases() ->
                 #{name => ~"fix_alloc", held_bytes => 200_000, used_bytes => 150_000}
             ]
         }},
-        {[many_timers], warning, ~"2000 more each second", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end,
-                    sets => #{function => ~"erlang:send_after/3", per_s => 2000}
-                })
-            ],
-            allocators => fun(N) ->
-                [
-                    #{
-                        name => ~"fix_alloc",
-                        held_bytes => 9_000_000,
-                        used_bytes => 200_000 + 800_000 * N
-                    }
-                ]
-            end
-        }},
+        {
+            [many_timers],
+            warning,
+            ~"2000 more each second",
+            (one(#{sets => #{function => ~"erlang:send_after/3", per_s => 2000}}))#{
+                allocators => fun(N) ->
+                    [
+                        #{
+                            name => ~"fix_alloc",
+                            held_bytes => 9_000_000,
+                            used_bytes => 200_000 + 800_000 * N
+                        }
+                    ]
+                end
+            }
+        },
         {[tracing], warning, ~"9 functions have breakpoints", #{
             breakpoints => fun
                 (0) -> #{count => 9, names => [~"shop:order/1"]};
@@ -656,79 +614,85 @@ cases() ->
         {[emulator], warning, ~"one scheduler works only", #{
             services => #{emulator => emulator(#{multi_scheduling => ~"blocked"})}
         }},
-        {[priority], warning, ~"at priority high", #{
-            suspects => [
-                suspect(#{queue => fun(_) -> 0 end, priority => ~"high", reductions => 10_000_000})
-            ]
-        }},
-        {[heap_grows], note, ~"grows by 2 MB a second", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end, heap_bytes => fun(N) -> 9_000_000 + 5_000_000 * N end
-                })
-            ]
-        }},
-        {[links], warning, ~"and more at each look", #{
-            suspects => [
-                suspect(#{queue => fun(_) -> 0 end, links => fun(N) -> 20_000 + 100 * N end})
-            ]
-        }},
-        {[hibernation], warning, ~"hibernates again and again", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end,
-                    reductions => 10_000_000,
-                    stack => []
-                })
-            ]
-        }},
-        {[table_scans], warning, ~"ets:match/2 scans table presence (200 k rows)", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 0 end,
-                    scans => #{
-                        function => ~"ets:match/2",
-                        table => ~"presence",
-                        rows => 200_000,
-                        per_s => 20
-                    }
-                })
-            ]
-        }},
+        {
+            [priority],
+            warning,
+            ~"at priority high",
+            one(#{priority => ~"high", reductions => 10_000_000})
+        },
+        {
+            [heap_grows],
+            note,
+            ~"grows by 2 MB a second",
+            one(#{heap_bytes => fun(N) -> 9_000_000 + 5_000_000 * N end})
+        },
+        {
+            [links],
+            warning,
+            ~"and more at each look",
+            one(#{links => fun(N) -> 20_000 + 100 * N end})
+        },
+        {
+            [hibernation],
+            warning,
+            ~"hibernates again and again",
+            one(#{reductions => 10_000_000, stack => []})
+        },
+        {
+            [table_scans],
+            warning,
+            ~"ets:match/2 scans table presence (200 k rows)",
+            one(#{
+                scans => #{
+                    function => ~"ets:match/2",
+                    table => ~"presence",
+                    rows => 200_000,
+                    per_s => 20
+                }
+            })
+        },
         %% Its receive, of the user's code, searches.
-        {[queue], critical, ~"it never drains", #{
-            suspects => [
-                suspect(#{queue => fun(N) -> 2000 + 100 * N end, stack => [~"shop:ask/1"]})
-            ],
-            searching => [~"shop:ask/1"]
-        }},
+        {
+            [queue],
+            critical,
+            ~"it never drains",
+            (one(#{queue => fun(N) -> 2000 + 100 * N end, stack => [~"shop:ask/1"]}))#{
+                searching => [~"shop:ask/1"]
+            }
+        },
         %% A server that waits inside its callback, and goes on.
-        {[bottleneck], warning, ~"was busy at each look", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(_) -> 29 end,
-                    status => ~"waiting",
-                    stack => [~"timer:sleep/1", ~"shop:handle_call/3", ~"gen_server:loop/5"]
-                })
-            ]
-        }},
+        {
+            [bottleneck],
+            warning,
+            ~"was busy at each look",
+            one(#{
+                queue => 29,
+                status => ~"waiting",
+                stack => [~"timer:sleep/1", ~"shop:handle_call/3", ~"gen_server:loop/5"]
+            })
+        },
         %% Of a server that is suspended, no other check says that it works.
-        {[queue], warning, ~"20 more each second", #{
-            suspects => [
-                suspect(#{
-                    queue => fun(N) -> 100 + 50 * N end,
-                    status => ~"waiting",
-                    stack => [~"sys:suspend_loop/6", ~"proc_lib:init_p_do_apply/3"]
-                })
-            ]
-        }},
-        {[dirty_io], warning, ~"9 of 10 dirty I/O schedulers wait for files", #{
-            values => #{~"vm.scheduler_utilisation.dirty_io" => 0.9},
-            threads => #{dirty_io => #{worked_ns => 9_000_000_000, cpu_ns => 1000, ready_ns => 0}},
-            suspects => [
-                suspect(#{queue => fun(_) -> 0 end, stack => [~"prim_file:sync/1", ~"shop:log/1"]})
-            ]
-        }},
+        {
+            [queue],
+            warning,
+            ~"20 more each second",
+            one(#{
+                queue => fun(N) -> 100 + 50 * N end,
+                status => ~"waiting",
+                stack => [~"sys:suspend_loop/6", ~"proc_lib:init_p_do_apply/3"]
+            })
+        },
+        {
+            [dirty_io],
+            warning,
+            ~"9 of 10 dirty I/O schedulers wait for files",
+            (one(#{stack => [~"prim_file:sync/1", ~"shop:log/1"]}))#{
+                values => #{~"vm.scheduler_utilisation.dirty_io" => 0.9},
+                threads => #{
+                    dirty_io => #{worked_ns => 9_000_000_000, cpu_ns => 1000, ready_ns => 0}
+                }
+            }
+        },
         {[logger], warning, ~"20 processes wait to log, such as in shop_log:log/2", #{
             places => [
                 place(20, [~"timer:sleep/1", ~"shop_log:log/2", ~"logger_backend:call_handlers/3"])
@@ -738,9 +702,12 @@ cases() ->
             calls => [Call#{to_name := ~"application_controller"} || Call <- callers(6)],
             places => [place(1, [~"shop_app:start/2", ~"application_master:start_it_old/4"])]
         }},
-        {[code_server], warning, ~"9 processes wait for the code server", #{
-            suspects => [suspect(#{name => ~"code_server", queue => fun(_) -> 9 end})]
-        }},
+        {
+            [code_server],
+            warning,
+            ~"9 processes wait for the code server",
+            one(#{name => ~"code_server", queue => 9})
+        },
         {[table_grows, memory_grows], warning, ~"exporter keeps it fixed", #{
             values => fun(N) ->
                 #{
@@ -860,16 +827,7 @@ standing_still_has_causes(_Config) ->
             %% Two native calls at the same time.
             #{
                 groups => [group(~"shop:spin/1", 2, 0)],
-                long => [
-                    #{
-                        kind => ~"long_schedule",
-                        process => ~"<0.4.0>",
-                        group => ~"shop:spin/1",
-                        where => ~"",
-                        count => 10,
-                        most_ms => 500
-                    }
-                ]
+                long => [long(~"long_schedule", ~"<0.4.0>", ~"shop:spin/1", 10, 500)]
             }
         ]
     ].
@@ -1046,6 +1004,7 @@ suspect(Of) ->
             group => ~"orders:init/1",
             answered => true,
             status => ~"running",
+            queue => 0,
             reductions => 5000,
             heap_bytes => 10_000,
             ports => [],
@@ -1054,6 +1013,19 @@ suspect(Of) ->
         },
         maps:remove(stack, Of)
     ).
+
+%% Looks with one suspect.
+one(Of) -> #{suspects => [suspect(Of)]}.
+
+long(Kind, Process, Group, Count, Ms) ->
+    #{
+        kind => Kind,
+        process => Process,
+        group => Group,
+        where => ~"",
+        count => Count,
+        most_ms => Ms
+    }.
 
 call(From, To, FromName, ToName) ->
     #{from => From, to => To, from_name => FromName, to_name => ToName}.
