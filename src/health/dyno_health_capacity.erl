@@ -204,7 +204,9 @@ count_grows(Name, Last, PerS, Most, LeftS, Looks) ->
             "is reached in ~ts",
             [count(PerS), Name, count(Most), seconds(max(0, LeftS))]
         ),
-        evidence => text("~ts of them now, more at each of ~b looks.", [count(Last), length(Looks)]),
+        evidence => text("~ts of them now, more at each of ~b looks.", [
+            count(Last), length(Looks)
+        ]),
         advice =>
             "Now: see who opens connections or files (ss -tp state close-wait lists sockets that "
             "only the other side has closed), and whether the load rises (new users): then growth "

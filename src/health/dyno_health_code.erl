@@ -470,7 +470,9 @@ timers_set(Looks) ->
     ) ->
         [
             finding(warning, {timers_set, timers_set, 65}, {~"timers", PerS}, #{
-                text => text("processes set ~ts timers a second, and do little else", [count(PerS)]),
+                text => text("processes set ~ts timers a second, and do little else", [
+                    count(PerS)
+                ]),
                 evidence => text("The node does ~ts reductions for each.~ts", [
                     count(Reductions / PerS), Who
                 ]),

@@ -68,8 +68,7 @@ process(Node) ->
         {ok, unicode:characters_to_binary(Pid)}
     else
         _ ->
-            {unseen,
-                "its process cannot be seen from here: it is on another machine, or of another user"}
+            {unseen, ~"its process cannot be seen: it is on another machine, or of another user"}
     end.
 
 is_pid_folder(Name) -> lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Name).

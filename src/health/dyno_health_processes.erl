@@ -357,7 +357,9 @@ dictionaries(Looks) ->
 listing(Looks) ->
     [
         finding(warning, {children, none, 97}, {name(Asked), Share}, #{
-            text => text("~ts lists its children all the time, because a caller asks", [name(Asked)]),
+            text => text("~ts lists its children all the time, because a caller asks", [
+                name(Asked)
+            ]),
             evidence => text("~b % of its stack samples are in that.", [round(100 * Share)]),
             why => ~"It starts and restarts no child meanwhile, and each answer copies the list.",
             advice =>

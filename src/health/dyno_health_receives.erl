@@ -190,7 +190,7 @@ finding(File, #{function := Function, matches := Of}, Behaviours) ->
             text => dyno_recording_part:text("~ts~ts in the mailbox first", [Function, What]),
             evidence => dyno_recording_part:text("In ~ts.", [File]),
             why =>
-                ~"With 100,000 messages in the mailbox each such receive takes about a millisecond.",
+                ~"With 100,000 messages in a mailbox each such receive takes about a millisecond.",
             advice =>
                 if
                     IsOtp -> ~"Call it in a process of its own, or one whose queue stays short.";

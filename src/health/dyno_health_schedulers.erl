@@ -474,7 +474,9 @@ processors(Looks) ->
                 {~"schedulers", Count / Most},
                 #{
                     text => text("~b schedulers share ~ts processors", [Count, show(Most, ~"1")]),
-                    advice => text("Now: nothing. At the next start: +S ~b.", [max(1, round(Most))]),
+                    advice => text("Now: nothing. At the next start: +S ~b.", [
+                        max(1, round(Most))
+                    ]),
                     look_closer => ~"dyno profile NODE --kind schedulers"
                 }
             )

@@ -129,7 +129,9 @@ socket_at(Asked, Stack, Share, N, Full) ->
                 ~"a socket that is not known here"
         end,
     finding(critical, {full_socket, suspended, 150}, {Name, Queue}, #{
-        text => text("~ts waits in a send to ~ts: most likely that side does not read", [Name, Peer]),
+        text => text("~ts waits in a send to ~ts: most likely that side does not read", [
+            Name, Peer
+        ]),
         evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
             round(Share * N), N, place(Stack), count(Queue)
         ]),

@@ -389,7 +389,7 @@ tracing(Looks) ->
                         [["Set: ", lists:join(", ", Set), "."] || Set =/= []]
                 ]),
                 why =>
-                    ~"Each call of such a function costs more, and its messages may fill a mailbox.",
+                    ~"Each call of such a function costs more; its messages may fill a mailbox.",
                 advice =>
                     "If no one measures now: dbg:stop(), recon_trace:clear(), an end of the "
                     "session's tracer, or erlang:trace_pattern({'_','_','_'}, false, [local]) for "

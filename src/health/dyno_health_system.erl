@@ -119,7 +119,9 @@ swap(Looks) ->
     known([Pages], ~"/proc/vmstat was not read", fun(N) ->
         [
             finding(warning, {swap, swapped_in, 88}, {~"memory", N}, #{
-                text => text("the machine read ~ts pages back from swap, of any program", [count(N)]),
+                text => text("the machine read ~ts pages back from swap, of any program", [
+                    count(N)
+                ]),
                 why =>
                     ~"A collection touches the whole heap: it waits for pages in swap.",
                 advice =>

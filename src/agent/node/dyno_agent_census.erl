@@ -20,8 +20,13 @@ heap may be large: a signal asks it.
 -export([pause/1, waited/1, answered/1, timed/1, took/1, woken/1]).
 -export_type([census/0, seen/0, group/0]).
 
+%% What is known of each sampled process, and the size of each group at the look before.
 -opaque seen() :: #{
-    pid() => {Group :: binary(), Reductions :: non_neg_integer(), HeapWords :: non_neg_integer()}
+    known := #{
+        pid() =>
+            {Group :: binary(), Reductions :: non_neg_integer(), HeapWords :: non_neg_integer()}
+    },
+    counts := #{Group :: binary() => pos_integer()}
 }.
 
 -type group() :: #{
@@ -72,6 +77,8 @@ heap may be large: a signal asks it.
 -define(FEW, 50_000).
 -define(MOST_GROUPS, 300).
 -define(MOST_WAITING, 1000).
+%% So many may be known that have ended.
+-define(STALE, 1000).
 %% To wake a process takes the runtime so long, and more if a scheduler sleeps (measured with +sbwt
 %% none; spinning takes longer).
 -define(WAKING_US, 4).
@@ -108,11 +115,11 @@ is_full() ->
 
 -doc "No look yet.".
 -spec new() -> seen().
-new() -> #{}.
+new() -> #{known => #{}, counts => #{}}.
 
 -doc "Looks at all processes except these, and dyno's others.".
 -spec take([pid()], seen()) -> {census(), seen()}.
-take(Pids, Seen) ->
+take(Pids, #{known := Before, counts := Counts}) ->
     Own = Pids ++ holders(),
     Count = max(1, erlang:system_info(process_count) - length(Own)),
     Every =
@@ -121,8 +128,9 @@ take(Pids, Seen) ->
             false -> 1 + Count div ?MOST_OF_HUGE
         end,
     Acc = #{
-        seen => #{},
+        known => Before,
         groups => #{},
+        idle => #{},
         queues => [],
         busiest => [],
         heaviest => [],
@@ -130,28 +138,35 @@ take(Pids, Seen) ->
         native => [],
         waiting => []
     },
-    Taken = slices(dyno_agent_process_list:first(), Own, {Seen, Every}, Acc),
-    #{seen := Now, groups := Groups, queues := Queues, busiest := Busiest} = Taken,
-    #{suspended := Suspended, waiting := Waiting} = Taken,
+    #{known := Known, groups := Busy, idle := Idle, suspended := Suspended} =
+        Taken = slices(dyno_agent_process_list:first(), Own, Every, Acc),
+    Groups = maps:fold(fun of_idle/3, Busy, Idle),
+    Now = #{Name => N || Name := #{count := N} <- Groups},
     {
         #{
             count => Count,
             every => Every,
-            groups => groups(Groups, Seen, Now),
-            queues => top(queue, Queues),
-            busiest => top(reductions, Busiest),
-            heaviest => top(heap, maps:get(heaviest, Taken)),
+            groups => groups(Groups, Counts),
+            queues => top(queue, map_get(queues, Taken)),
+            busiest => top(reductions, map_get(busiest, Taken)),
+            heaviest => top(heap, map_get(heaviest, Taken)),
             suspended => lists:sublist(Suspended, ?MOST),
-            native => lists:sublist(maps:get(native, Taken), ?MOST),
+            native => lists:sublist(map_get(native, Taken), ?MOST),
             suspended_count => length(Suspended),
-            waiting => spread(Waiting, ?MOST_WAITING)
+            waiting => spread(map_get(waiting, Taken), ?MOST_WAITING)
         },
-        Now
+        #{known => current(Known, lists:sum(maps:values(Now)), Every), counts => Now}
     }.
 
-slices(none, _Own, _With, Acc) ->
+%% Without the ended ones, if these are many.
+current(Known, Count, Every) when map_size(Known) > ?STALE + Count + Count div 4 ->
+    maps:filter(fun(Pid, _) -> is_process_alive(Pid) andalso is_sampled(Pid, Every) end, Known);
+current(Known, _Count, _Every) ->
+    Known.
+
+slices(none, _Own, _Every, Acc) ->
     Acc;
-slices(Place, Own, {_, Every} = With, Acc) ->
+slices(Place, Own, Every, Acc) ->
     Size =
         case Every of
             1 -> ?SLICE;
@@ -159,30 +174,58 @@ slices(Place, Own, {_, Every} = With, Acc) ->
         end,
     {Slice, Next} = dyno_agent_process_list:next(Size, Place),
     Start = erlang:monotonic_time(microsecond),
-    Looked = looked(Slice -- Own, With, Acc),
+    Looked = looked(Slice -- Own, Every, Acc),
     TookUs = erlang:monotonic_time(microsecond) - Start,
     _ = [pause(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Next =/= none],
-    slices(Next, Own, With, Looked).
+    slices(Next, Own, Every, Looked).
 
-looked(Pids, {Seen, Every}, Acc) ->
+looked(Pids, Every, #{known := Known} = Acc) ->
     Answers = dyno_agent_suspect:each(fun(Pid) -> one(Pid, Every) end, Pids),
-    New = [Pid || {Pid, true, _} <- Answers, not is_map_key(Pid, Seen)],
-    Grown = [Pid || {Pid, _, Of} <- Answers, may_be_heavy(Of, maps:get(Pid, Seen, none))],
+    {Idle, Others} = lists:partition(fun(Answer) -> is_idle(Answer, Known) end, Answers),
+    New = [Pid || {Pid, true, _} <- Others, not is_map_key(Pid, Known)],
+    Grown = [Pid || {Pid, _, Of} <- Others, may_be_heavy(Of, maps:get(Pid, Known, none))],
     Starts = maps:from_list(dyno_agent_suspect:each(fun(Pid) -> [{Pid, start(Pid)}] end, New)),
     Heaps = maps:from_list(dyno_agent_suspect:each(fun heap/1, Grown)),
     lists:foldl(
         fun({Pid, IsSampled, Of}, A) ->
-            {Known, Before} =
-                case Seen of
-                    #{Pid := {_, _, Words} = Is} -> {Is, Words};
+            {Is, Before} =
+                case Known of
+                    #{Pid := {_, _, Words} = Was} -> {Was, Words};
                     #{} -> {none, 0}
                 end,
             Heap = maps:get(Pid, Heaps, Before),
-            add({Pid, IsSampled, Of, Heap}, Known, maps:get(Pid, Starts, ended), A)
+            add({Pid, IsSampled, Of, Heap}, Is, maps:get(Pid, Starts, ended), A)
         end,
-        Acc,
-        Answers
+        with_idle(Idle, Acc),
+        Others
     ).
+
+%% Most of a large node: nothing changed since the look before, and nothing is written.
+is_idle({Pid, true, {0, Reductions, waiting, Young}}, Known) when Young =< ?YOUNG_WORDS ->
+    case Known of
+        #{Pid := {_, Reductions, Words}} -> Words =< ?HEAVY_WORDS;
+        #{} -> false
+    end;
+is_idle(_Answer, _Known) ->
+    false.
+
+with_idle(Answers, #{known := Known, idle := Before, waiting := Waiting} = Acc) ->
+    {Idle, Pids} = lists:foldl(
+        fun({Pid, _, _}, {Counts, Waits}) ->
+            {Group, _, _} = map_get(Pid, Known),
+            {Counts#{Group => maps:get(Group, Counts, 0) + 1}, [Pid | Waits]}
+        end,
+        {Before, Waiting},
+        Answers
+    ),
+    Acc#{idle := Idle, waiting := Pids}.
+
+of_idle(Name, N, Groups) ->
+    #{count := Count} = Group = maps:get(Name, Groups, no_group(Name)),
+    Groups#{Name => Group#{count := Count + N}}.
+
+no_group(Name) ->
+    #{group => Name, count => 0, started => 0, queue => 0, reductions => 0, newest => none}.
 
 may_be_heavy({_, Reductions, _, Young}, Known) ->
     Before =
@@ -200,12 +243,13 @@ heap(Pid) ->
 
 %% Without sampling only the queue: a third of the time.
 one(Pid, Every) ->
-    IsSampled = Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0,
-    case IsSampled orelse process_info(Pid, message_queue_len) of
+    case is_sampled(Pid, Every) orelse process_info(Pid, message_queue_len) of
         true -> asked_of(Pid, true);
         {_, Queue} when Queue > 0 -> asked_of(Pid, false);
         _ -> []
     end.
+
+is_sampled(Pid, Every) -> Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0.
 
 asked_of(Pid, IsSampled) ->
     case process_info(Pid, [message_queue_len, reductions, status, heap_size]) of
@@ -231,10 +275,9 @@ add({Pid, IsSampled, {Queue, Reductions, Status, _}, Words}, Known, Start, Acc) 
         false -> kept(Process, in_group(Group, Known, Process, Reductions, Acc))
     end.
 
-in_group(Name, Known, Process, Reductions, #{seen := Now, groups := Groups} = Acc) ->
+in_group(Name, Known, Process, Reductions, #{known := Now, groups := Groups} = Acc) ->
     #{pid := Pid, queue := Queue, reductions := Since, heap := Words} = Process,
-    None = #{group => Name, count => 0, started => 0, queue => 0, reductions => 0, newest => none},
-    #{count := Count, queue := Queued} = Before = maps:get(Name, Groups, None),
+    #{count := Count, queue := Queued} = Before = maps:get(Name, Groups, no_group(Name)),
     #{started := Started, reductions := Worked} = Before,
     Counted = Before#{count := Count + 1, queue := Queued + Queue},
     Group =
@@ -242,7 +285,7 @@ in_group(Name, Known, Process, Reductions, #{seen := Now, groups := Groups} = Ac
             none -> Counted#{started := Started + 1, newest := Pid};
             _ -> Counted#{reductions := Worked + Since}
         end,
-    Acc#{seen := Now#{Pid => {Name, Reductions, Words}}, groups := Groups#{Name => Group}}.
+    Acc#{known := Now#{Pid => {Name, Reductions, Words}}, groups := Groups#{Name => Group}}.
 
 kept(#{queue := Queue, status := Status, heap := Words, reductions := Since} = Process, Acc) ->
     IsWorking = is_integer(Since) andalso Since > 0,
@@ -276,10 +319,11 @@ spread(Items, Most) ->
         Length -> [Item || {N, Item} <- lists:enumerate(Items), N rem (Length div Most) =:= 0]
     end.
 
-groups(Groups, Seen, Now) ->
-    Gone = [Name || Pid := {Name, _, _} <- Seen, not is_map_key(Pid, Now)],
-    Ended = maps:groups_from_list(fun(Name) -> Name end, Gone),
-    All = [Group#{ended => length(maps:get(Name, Ended, []))} || Name := Group <- Groups],
+groups(Groups, Before) ->
+    All = [
+        Group#{ended => max(0, maps:get(Name, Before, 0) + Started - Count)}
+     || Name := #{started := Started, count := Count} = Group <- Groups
+    ],
     Sorted = lists:sort(fun(#{count := A}, #{count := B}) -> A >= B end, All),
     lists:sublist(Sorted, ?MOST_GROUPS).
 
@@ -347,13 +391,20 @@ paused_us() ->
 
 -doc "The group that a process had.".
 -spec known_group(pid(), seen()) -> binary().
-known_group(Pid, Seen) ->
-    element(1, maps:get(Pid, Seen, {~""})).
+known_group(Pid, #{known := Known}) ->
+    element(1, maps:get(Pid, Known, {~""})).
 
 -doc "The processes whose group starts with this text.".
 -spec of_group(binary(), seen()) -> [pid()].
-of_group(Prefix, Seen) ->
-    [Pid || Pid := {Group, _, _} <- Seen, string:prefix(Group, Prefix) =/= nomatch].
+of_group(Prefix, #{known := Known, counts := Counts}) ->
+    Names = [Name || Name := _ <- Counts, string:prefix(Name, Prefix) =/= nomatch],
+    [
+        Pid
+     || Names =/= [],
+        Pid := {Group, _, _} <- Known,
+        lists:member(Group, Names),
+        is_process_alive(Pid)
+    ].
 
 -doc "The group of a process: its start function by proc_lib or fun.".
 -spec group(pid()) -> binary().

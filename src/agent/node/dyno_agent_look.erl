@@ -59,7 +59,7 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 
 -define(INTERVAL_MS, 2500).
 -define(STACKS, 12).
--define(SHARE, 20).
+-define(SHARE, 30).
 -define(LARGE, 50_000).
 %% Of looks, for rates and their changes.
 -define(ENOUGH, 3).
@@ -194,7 +194,7 @@ handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
 handle_info(_Other, State) ->
     {noreply, State}.
 
-%% In a large node looking takes at most a twentieth of the time.
+%% In a large node looking takes at most a thirtieth of the time.
 scheduled(N, State) ->
     State#{timer := erlang:start_timer(each_ms(State), self(), {stacks, N})}.
 
