@@ -10,7 +10,7 @@ Neither shows in the figures of the whole run. A closed load begins few operatio
 is away, so the share of errors is far below that of the time.
 """.
 
--export([findings/1, drift/2, change/2, points/2, is_even/1]).
+-export([findings/1, drift/2, change/2, points/2, is_even/1, absence/1]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -125,12 +125,7 @@ drifting(Of, Direction, {Early, Late}, At) ->
             end
     }).
 
-%% In intervals of the run.
 away(Run, At) ->
-    Points = points(~"load.throughput", Run),
-    Rates = [Rate || {_, Rate} <- Points],
-    Failed = lists:sum([0 | [Rate || {_, Rate} <- points(~"load.errors", Run)]]),
-    Longest = longest(Rates, {0, 0}),
     [
         dyno_finding:new(away, none, #{
             severity => warning,
@@ -144,16 +139,31 @@ away(Run, At) ->
                 "the share of errors may be too low; an open load (--rate) shows that of arrivals."
             >>
         })
-     || Failed > 0,
-        Longest > 1,
-        {FirstMs, _} <- [hd(Points)],
-        {LastMs, _} <- [lists:last(Points)],
-        LongNs <- [1.0e6 * Longest * (LastMs - FirstMs) / (length(Points) - 1)],
-        Share <- [Longest / length(Points)],
-        LongNs >= ?AWAY_NS,
-        %% As many as would come in that time.
-        LongNs * lists:sum(Rates) / length(Rates) >= ?SUCCESSES * 1.0e9
+        %% Without errors, it shows in the slowest responses (`m:dyno_finding_tail`).
+     || lists:any(fun({_, Rate}) -> Rate > 0 end, points(~"load.errors", Run)),
+        {ok, LongNs, Share} <- [absence(Run)]
     ].
+
+-doc """
+The longest time in which no operation succeeded, of intervals in which some were offered,
+and its share of the run.
+""".
+-spec absence(dyno_recording:run()) -> {ok, Ns :: float(), Share :: float()} | none.
+absence(Run) ->
+    Points = points(~"load.throughput", Run),
+    Rates = [Rate || {_, Rate} <- Points],
+    Idle = [AtMs || {AtMs, Offered} <- points(~"load.offered", Run), Offered == 0],
+    case longest([Rate || {AtMs, Rate} <- Points, not lists:member(AtMs, Idle)], {0, 0}) of
+        Longest when Longest > 1 ->
+            {FirstMs, _} = hd(Points),
+            {LastMs, _} = lists:last(Points),
+            LongNs = 1.0e6 * Longest * (LastMs - FirstMs) / (length(Points) - 1),
+            %% As many as would come in that time.
+            IsMuch = LongNs * lists:sum(Rates) / length(Rates) >= ?SUCCESSES * 1.0e9,
+            hd([{ok, LongNs, Longest / length(Points)} || LongNs >= ?AWAY_NS, IsMuch] ++ [none]);
+        _ ->
+            none
+    end.
 
 %% The most zeros in a row.
 longest([], {Now, Most}) -> max(Now, Most);

@@ -39,8 +39,8 @@ is_far(Run) ->
     end.
 
 -doc """
-The waiting process, or the share of the processors that other programs took, for the finding's
-sentence, if any, and advice.
+The waiting process, the time without a success, or the share of the processors that other programs
+took, for the finding's sentence, if any, and advice.
 """.
 -spec cause(dyno_recording:run(), Others :: number()) ->
     {Cause :: unicode:chardata(), Evidence :: binary(), Advice :: binary()}.
@@ -51,21 +51,27 @@ cause(Run, Others) ->
         ])
      || {Ns, Which, Server, Name} <- longest(all, Run)
     ],
-    case waits(Run) ++ Callback of
-        [] when Others > ?MOST_OF_ALL ->
+    case {waits(Run) ++ Callback, dyno_finding_course:absence(Run)} of
+        {[], {ok, LongNs, _}} ->
+            {
+                [": no operation succeeded for about ", dyno_unit:format(LongNs, ~"ns")],
+                ~"",
+                ~"Look why the target was away: stopped, or waiting for something itself?"
+            };
+        {[], none} when Others > ?MOST_OF_ALL ->
             Share = dyno_unit:format(Others, ~"ratio"),
             {
                 [": other programs took at least ", Share, " of the processors"],
                 ~"",
                 ~"End the other programs, or test on a machine of its own."
             };
-        [] ->
+        {[], none} ->
             {
                 ~"",
                 ~"No process of the targets is seen to wait in a call.",
                 ~"Measure the servers of the targets (--servers): the longest callbacks are named."
             };
-        Parts ->
+        {Parts, _} ->
             {[": ", lists:join("; ", Parts)], ~"", <<
                 "Shorten the wait, or have the work done by a process of its own: all messages "
                 "behind it wait as long."

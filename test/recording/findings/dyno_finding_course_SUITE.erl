@@ -140,4 +140,12 @@ away(_Config) ->
     ?assertEqual(
         [],
         said([{~"load.throughput", [V / 100 || V <- Throughput]}, {~"load.errors", Errors}])
-    ).
+    ),
+    %% An open load goes on meanwhile, unless its arrivals pause, too.
+    Cause = fun(Offered) ->
+        Series = [{~"load.throughput", Throughput}, {~"load.offered", Offered}],
+        [Run] = dyno_recording:runs(document(Series, [])),
+        unicode:characters_to_binary(element(1, dyno_finding_tail:cause(Run, 0.0)))
+    end,
+    ?assertEqual(~": no operation succeeded for about 1 s", Cause(lists:duplicate(16, 500))),
+    ?assertEqual(~"", Cause(Throughput)).
