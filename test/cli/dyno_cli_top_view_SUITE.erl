@@ -312,7 +312,22 @@ is_json(_Config) ->
         json:decode(iolist_to_binary(json:encode(dyno_cli_top_view:json(view([Row]))))),
     ?assertMatch(#{~"name" := ~"orders", ~"memory" := null, ~"queue" := 25}, Shown),
     [Line] = dyno_cli_top_view:plain(view([Row])),
-    ?assertMatch({_, _}, binary:match(Line, ~"utilisation=42% run_queue=3 memory=812MB rss=- ")).
+    ?assertMatch({_, _}, binary:match(Line, ~"utilisation=42% run_queue=3 memory=812MB rss=- ")),
+    %% The longest queue may be of a process that is not shown, or not read yet.
+    Longest = fun(Of) ->
+        Reading = maps:merge(reading([Row]), Of),
+        [Text] = dyno_cli_top_view:plain(
+            dyno_cli_top_view:with_reading(a@b, Reading, view([]))
+        ),
+        {match, [Told]} = re:run(Text, "longest_queue=(.*)", [{capture, all_but_first, binary}]),
+        Told
+    end,
+    ?assertEqual(~"900 top=orders", Longest(#{longest_queue => {exact, 900}})),
+    Part = #{longest_queue => {at_least, 0}, share => 0.1},
+    ?assertEqual(~"- top=orders read=10%", Longest(Part)),
+    ?assertEqual(
+        ~">=900 top=orders read=10%", Longest(Part#{longest_queue := {at_least, 900}})
+    ).
 
 %% Other views
 

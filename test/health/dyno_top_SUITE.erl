@@ -268,10 +268,13 @@ many_processes(_Config) ->
         ok = dyno_peers:eval(
             Node,
             "[spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 45000)],"
+            "Full = spawn(fun() -> receive never -> ok end end), [Full ! N || N <- lists:seq(1, 2000)],"
             "register(hog, spawn(fun() -> (fun Busy(N) -> Busy(N + 1) end)(0) end)), ok."
         ),
         {Readings, Looking} = looked([Node], lists:duplicate(22, #{})),
         _ = dyno_top:close(Looking),
+        ?assertMatch([#{longest_queue := {at_least, _}} | _], Readings),
+        ?assertMatch(#{longest_queue := {exact, 2000}}, lists:last(Readings)),
         #{share := Share} = lists:last(Readings),
         ?assert(Share < 0.6, Share),
         Seen = [N || {N, #{rows := [#{name := ~"hog"} | _]}} <- lists:enumerate(Readings)],

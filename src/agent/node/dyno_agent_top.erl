@@ -48,6 +48,8 @@ processes also `app:NAME`, those of an application.
     share := float(),
     rows := [row()] | [group()] | [dyno_agent_top_views:row()],
     groups := [group()] | [dyno_agent_top_views:row()],
+    %% Of processes; a lower bound until all were read.
+    longest_queue => {exact | at_least, non_neg_integer()},
     notes := [binary()],
     %% Scheduler time of this reading.
     took_us := non_neg_integer()
@@ -90,6 +92,8 @@ processes also `app:NAME`, those of an application.
     fresh := [pid()],
     later := dyno_agent_process_list:t() | none,
     kept := [pid()],
+    %% Whether all processes were read once.
+    all := boolean(),
     %% Whose memory is asked next.
     turn := non_neg_integer(),
     %% Of supervisors, while they are shown.
@@ -220,7 +224,7 @@ content(#{view := View} = Ask, #{shown := Before} = State) ->
             {processes, {processes, Seen}} ->
                 processes(Ask, Seen);
             {processes, _} ->
-                None = #{of_pid => #{}, fresh => [], later => none, kept => []},
+                None = #{of_pid => #{}, fresh => [], later => none, kept => [], all => false},
                 processes(Ask, None#{turn => 0, children => #{}});
             {_, {Of, Seen}} ->
                 dyno_agent_top_views:read(View, Ask, Seen);
@@ -237,10 +241,23 @@ processes(#{sort := Sort, filter := Filter} = Ask, #{of_pid := OfPid, kept := Ke
     Read = read(lists:uniq(Kept ++ Pids) -- Own, measured(Ask, Seen), OfPid),
     Like = like(Filter, Read),
     Share = min(1.0, length(Pids) / max(1, Count)),
+    All = Later =:= none orelse map_get(all, Seen),
     {Content, Children} = shown(Ask, Like, Share, Seen),
     {
-        Content#{count => maps:get(count, Content, Count), share => Share, notes => []},
+        Content#{
+            count => maps:get(count, Content, Count),
+            share => Share,
+            longest_queue => {
+                if
+                    All -> exact;
+                    true -> at_least
+                end,
+                lists:max([0 | [Queue || #{queue := Queue} <- Read]])
+            },
+            notes => []
+        },
         #{
+            all => All,
             of_pid =>
                 #{
                     Pid => {Group, Reductions, Queue, map_get(memory, Row)}

@@ -148,19 +148,21 @@ plain(#{nodes := Nodes, readings := Readings}) ->
 
 line(Node, {lost, Why}) ->
     dyno_recording_part:text("~ts ~ts", [Node, dyno_text:clean(dyno_report_text:encode(Why))]);
-line(Node, #{values := Values, facts := #{time_ms := TimeMs}, rows := Rows, processes := Count}) ->
-    Of = fun(Name, Unit) ->
-        Text = dyno_cli_top_columns:value(maps:get(Name, Values, unknown), Unit),
-        re:replace(Text, " ", "", [{return, binary}])
+line(Node, #{values := Values, facts := #{time_ms := TimeMs}} = Reading) ->
+    #{rows := Rows, processes := Count, share := Share} = Reading,
+    Show = fun(Value, Unit) ->
+        re:replace(dyno_cli_top_columns:value(Value, Unit), " ", "", [{return, binary}])
     end,
+    Of = fun(Name, Unit) -> Show(maps:get(Name, Values, unknown), Unit) end,
     Longest =
-        case [Queue || #{queue := Queue} <- Rows] of
-            [] -> "-";
-            Queues -> integer_to_list(lists:max(Queues))
+        case maps:get(longest_queue, Reading, none) of
+            {exact, Queue} -> integer_to_list(Queue);
+            {at_least, Queue} when Queue > 0 -> [">=", integer_to_list(Queue)];
+            _ -> "-"
         end,
     dyno_recording_part:text(
         "~ts ~ts utilisation=~ts run_queue=~ts memory=~ts rss=~ts processes=~b "
-        "longest_queue=~ts top=~ts",
+        "longest_queue=~ts top=~ts~ts",
         [
             calendar:system_time_to_rfc3339(TimeMs, [{unit, millisecond}, {offset, "Z"}]),
             Node,
@@ -170,7 +172,8 @@ line(Node, #{values := Values, facts := #{time_ms := TimeMs}, rows := Rows, proc
             Of(~"os.vm.rss", ~"B"),
             Count,
             Longest,
-            re:replace(hd([Name || #{name := Name} <- Rows] ++ [~"-"]), " ", "_", [global])
+            re:replace(hd([Name || #{name := Name} <- Rows] ++ [~"-"]), " ", "_", [global]),
+            [[" read=", Show(Share, ~"ratio")] || Share < 1]
         ]
     ).
 
