@@ -71,7 +71,7 @@ slower(Config) ->
 
 the_same(Config) ->
     {Status, Output} = tested(Config, "sleep(1), ok", [
-        "--against", "HEAD", "--repeat", "2", "--fail-if", "slower > 300%"
+        "--against", "HEAD", "--repeat", "3", "--fail-if", "slower > 300%"
     ]),
     ?assertEqual(0, Status, Output),
     has(Output, ~"PASS"),

@@ -36,7 +36,6 @@ groups() ->
             a_worker_that_finds_nobody,
             a_worker_that_dies,
             workers_that_are_not_ready,
-            result_on_the_way,
             stop_ends_the_workers
         ]},
         {working, [], [
@@ -519,20 +518,6 @@ a_worker_that_cannot_end(_Config) ->
     ?assert(Done > 0),
     {ended, #{not_ended := [Text, _]}} = lists:last(Events),
     contains(Text, [~"end_worker/1", ~"cannot_close"]).
-
-result_on_the_way(_Config) ->
-    Pid = start(closed(1), #{duration_ms => 60_000}, pausing(1)),
-    %% There is none before the measured part.
-    receive
-        {dyno_load, Pid, warm} -> ?assertEqual(none, dyno_load_source:result(Pid))
-    end,
-    ok = dyno_load_source:measure(Pid),
-    dyno_suites:await(fun() ->
-        #{total := #{successes := Done}, errors := []} = dyno_load_source:result(Pid),
-        Done > 0
-    end),
-    ok = dyno_load_source:stop(Pid),
-    ?assertEqual(none, dyno_load_source:result(Pid)).
 
 stop_ends_the_workers(_Config) ->
     Self = self(),

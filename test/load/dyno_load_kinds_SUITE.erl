@@ -24,13 +24,10 @@ groups() ->
     [
         {waiting, [parallel], [
             think_time_is_waited,
-            think_times_are_distributed,
             phases_have_results_of_their_own,
-            phases_follow_without_a_gap,
             a_recorded_curve,
             poisson_counts_what_is_due,
             a_ramp_is_kept,
-            a_kind_returns_nonsense,
             a_stalled_target_stalls_no_arrivals,
             a_pool_grows_no_further,
             added_workers_rest,
@@ -38,7 +35,6 @@ groups() ->
             no_more_are_prepared_than_there_may_be,
             a_pool_that_cannot_grow,
             search_finds_nothing,
-            result_of_a_search_on_the_way,
             feeds_are_shared
         ]},
         {working, [], [
@@ -115,18 +111,6 @@ think_time_is_waited(_Config) ->
     ?assert(Count =< 4 * 6),
     ?assert(Count >= 4).
 
-think_times_are_distributed(_Config) ->
-    lists:foreach(
-        fun(Think) ->
-            Load = #{model => closed, workers => 10, think_time_ms => Think},
-            Count = successes(run(Load, #{duration_ms => 200}, #{})),
-            %% Without a pause it would be hundreds of thousands.
-            ?assert(Count >= 10),
-            ?assert(Count =< 600, {Think, Count})
-        end,
-        [{uniform, 5, 15}, {exponential, 10}]
-    ).
-
 iterations_in_all(_Config) ->
     Started = erlang:monotonic_time(millisecond),
     Result = run(
@@ -189,21 +173,6 @@ phases_have_results_of_their_own(_Config) ->
         [R || #{total := #{response := R}} <- [Few, Some, Many]]
     ),
     ?assertEqual(Merged, map_get(response, Total)).
-
-%% What is still under way at the end of a phase belongs to it, and the next one begins on time.
-phases_follow_without_a_gap(_Config) ->
-    Starts = ets:new(starts, [public, duplicate_bag]),
-    Operation = fun(_) ->
-        true = ets:insert(Starts, {start, erlang:monotonic_time(millisecond)}),
-        pause(50)
-    end,
-    Phase = #{model => open, rate_per_s => 100, duration_ms => 100, workers => 50},
-    Result = run(#{model => phases, phases => [Phase, Phase]}, #{}, #{operation => Operation}),
-    #{parts := [One, Two]} = Result,
-    ?assertEqual({10, 10}, {map_get(arrivals, One), map_get(arrivals, Two)}),
-    ?assert(successes(One) + successes(Two) >= 10),
-    Times = lists:sort([T || {_, T} <- ets:tab2list(Starts)]),
-    ?assert(length(Times) >= 10).
 
 a_recorded_curve(_Config) ->
     Load = #{model => open, arrivals => {counts, 50, [5, 0, 20, 1]}},
@@ -279,16 +248,6 @@ kinds_are_the_same_with_a_seed(_Config) ->
     ?assertEqual(500, length(One)),
     ?assertEqual(One, Once(1)),
     ?assertNotEqual(One, Once(2)).
-
-a_kind_returns_nonsense(_Config) ->
-    Load = #{model => closed, workers => 1, operations => #{buy => 1}},
-    {failed, Text} = lists:last(
-        tuple_to_list({ok, run(Load, #{}, #{kind => fun(_) -> sorry end})})
-    ),
-    [
-        ?assertNotEqual(nomatch, binary:match(Text, Part), Text)
-     || Part <- [~"operation/2 of buy", ~"sorry", ~"{error, Reason, WorkerState}"]
-    ].
 
 %% Pools
 
@@ -488,27 +447,6 @@ search_names_the_generator_once() ->
     #{search := #{rate_per_s := Rate, tried := Tried}} = run(Load, #{}, #{}),
     ?assert(Rate < 20_000_000),
     ?assertMatch(#{why := generator, held := 0}, lists:last(Tried)).
-
-%% What an interrupted search leaves: the probes that are over.
-result_of_a_search_on_the_way(_Config) ->
-    {ok, Load} = dyno_load_spec:read(
-        search("latency.p50 < 10 s", #{workers => 2, probe_ms => 50, limit_ms => 60_000}), 1
-    ),
-    Pid = dyno_load_SUITE:start(Load, #{module => ?MODULE, duration_ms => 1000}, #{}),
-    receive
-        {dyno_load, Pid, warm} -> ok
-    end,
-    ok = dyno_load_source:measure(Pid),
-    receive
-        {dyno_load, Pid, {interval, #{throughput_per_s := PerS}}} when PerS > 0 -> ok
-    end,
-    #{total := #{response := _}, errors := []} = Result = dyno_load_source:result(Pid),
-    #{search := #{stopped := interrupted, tried := [_ | _]}} = Result,
-    ?assertMatch(
-        [{~"search", <<"the search was interrupted: ", _/binary>>} | _],
-        dyno_load_verdict:warnings(Result)
-    ),
-    ok = dyno_load_source:stop(Pid).
 
 %% Feeds
 

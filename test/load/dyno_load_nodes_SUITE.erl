@@ -32,13 +32,12 @@ groups() ->
             a_node_that_dies,
             the_last_node_dies,
             nodes_that_are_not_there,
-            a_whole_test,
             mistakes
         ]}
     ].
 
 %% What they do has been tried by the others and by the tests of the command line.
-slow() -> [with_a_long_name, a_whole_test, by_a_program_like_ssh, a_node_that_dies].
+slow() -> [with_a_long_name, by_a_program_like_ssh, a_node_that_dies].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -276,41 +275,6 @@ nodes_that_are_not_there(_Config) ->
     Node = list_to_atom("not_there@" ++ Host),
     {failed, Text} = run(#{model => closed, workers => 2}, [Node], none),
     contains(Text, [~"load node", ~"no node not_there is registered at"]).
-
-%% As a user has it: a suite from a file, its module and its feed in the load nodes, a target, a
-%% recording with the nodes and what they did.
-a_whole_test(Config) ->
-    Source = dyno_suites:write(
-        Config,
-        apart,
-        #{
-            sizes => [2],
-            duration_ms => 400,
-            warmup_ms => 50,
-            load_nodes => 2,
-            feeds => #{item => {range, 1, 5}},
-            operations => #{left => 1, right => 1},
-            thresholds => [
-                "load.nodes_lost == 0", "load.nodes == 2", "operation.left.latency.p50 < 10 s"
-            ]
-        },
-        "init_run(_, _) -> {ok, Node} = dyno_peer:start(#{}), {ok, [Node], Node}.\n"
-        "operation(_Kind, Node) ->\n"
-        "    N = dyno_feed:next(item), true = node() =/= Node,\n"
-        "    N = erpc:call(Node, erlang, abs, [-N]), {ok, Node}.\n"
-    ),
-    {ok, #{~"status" := ~"complete"} = Document} = dyno_test:run(Source, #{}),
-    [Run] = dyno_recording:runs(Document),
-    ?assertEqual([], dyno_recording:tables(Run, ~"errors")),
-    {ok, #{~"rows" := Rows}} = dyno_recording:table(Run, ~"load_nodes"),
-    ?assertMatch([[_ | _], [_ | _]], Rows),
-    {ok, #{~"rows" := Kinds}} = dyno_recording:table(Run, ~"operations"),
-    ?assertMatch([[~"left" | _], [~"right" | _]], Kinds),
-    ?assertEqual(
-        [~"pass"], lists:usort([R || #{~"result" := R} <- maps:get(~"verdicts", Document)])
-    ),
-    {ok, Shown} = dyno_report_console:format(Document, #{}),
-    contains(unicode:characters_to_binary(Shown), [~"Load nodes", ~"Operations", ~"right"]).
 
 mistakes(_Config) ->
     [

@@ -21,7 +21,6 @@ all() ->
         finds_every_cut,
         refuses_to_write_what_it_would_not_read,
         readers_see_whole_files,
-        a_killed_writer_leaves_a_whole_file,
         full_disk,
         folder_not_writable,
         a_missing_folder_is_a_mistake,
@@ -191,28 +190,6 @@ read_until_written(Path, Reads) ->
         {ok, #{~"runs" := [_]}} = dyno_recording_file:read(Path),
         read_until_written(Path, Reads + 1)
     end.
-
-a_killed_writer_leaves_a_whole_file(Config) ->
-    Path = path(Config),
-    ok = dyno_recording_file:write(Path, large(~"first")),
-    Large = large(~"second"),
-    [
-        begin
-            {Writer, Monitor} = spawn_monitor(fun Write() ->
-                ok = dyno_recording_file:write(Path, Large),
-                Write()
-            end),
-            erlang:send_after(After, self(), kill),
-            receive
-                kill -> exit(Writer, kill)
-            end,
-            receive
-                {'DOWN', Monitor, process, Writer, Reason} -> ?assertEqual(killed, Reason)
-            end,
-            {ok, #{~"runs" := [_]}} = dyno_recording_file:read(Path)
-        end
-     || After <- [1, 3, 7, 15, 30]
-    ].
 
 %% A real file system of 64 kB: the small recording fits, the large one does not.
 full_disk(Config) ->

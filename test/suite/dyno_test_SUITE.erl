@@ -17,36 +17,22 @@ each_release() ->
         levels,
         within_a_budget,
         calls_and_times_are_right,
-        several_targets,
-        tables_and_ports,
         durations
     ].
 
 all() ->
     [
         closed_load,
-        open_load,
-        a_stall_counts_from_the_intended_start,
-        errors_by_reason,
         warm_up_is_left_out,
-        thresholds,
-        growth,
         levels,
         within_a_budget,
         calls_and_times_are_right,
-        intervals,
-        several_targets,
-        without_targets,
         options_override_the_suite,
         level_or_budget,
-        sources,
         node_of_the_suite,
-        progress,
         without_instruments,
-        without_instruments_by_itself,
         without,
         repetitions,
-        tables_and_ports,
         durations
     ].
 
@@ -144,76 +130,6 @@ closed_load(Config) ->
         dyno_suites:marks(Config)
     ).
 
-open_load(Config) ->
-    Document = complete(
-        Config,
-        open_load,
-        short(#{sizes => [200], load => open, duration_ms => 1000}),
-        [on_target(Config), dyno_suites:one_call(leaf, 1)]
-    ),
-    Run = only_run(Document),
-    Value = fun(Name) -> dyno_suites:value(Run, Name) end,
-    ?assertEqual(200, Value(~"load.offered")),
-    %% What a busy machine holds up is caught up with, but for what it holds up at the very end.
-    ?assertEqual(200, Value(~"operations.count") + Value(~"load.dropped")),
-    ?assert(Value(~"operations.count") >= 150),
-    ?assert(Value(~"load.schedule_lag.p99") >= 0),
-    ?assert(Value(~"service.p50") =< Value(~"latency.max")).
-
-%% One worker, 200 operations a second, one operation of 300 ms: some sixty wait behind it.
-a_stall_counts_from_the_intended_start(Config) ->
-    Document = complete(
-        Config,
-        stalls,
-        short(#{duration_ms => 1500}),
-        "load(_, _) -> #{model => open, rate_per_s => 200, workers => 1}.\n"
-        "init_worker(_, _) -> {ok, 0}.\n"
-        "operation(40) -> receive after 300 -> {ok, 41} end;\n"
-        "operation(N) -> {ok, N + 1}.\n"
-    ),
-    Run = only_run(Document),
-    Value = fun(Name) -> dyno_suites:value(Run, Name) end,
-    ?assert(Value(~"latency.max") >= 300_000_000),
-    ?assert(Value(~"latency.p99") >= 200_000_000),
-    ?assert(Value(~"latency.p90") >= 50_000_000),
-    Waited = fun(Name) ->
-        {ok, #{~"buckets" := Buckets}} = dyno_recording:histogram(Run, Name),
-        lists:sum([N || [Low, _, N] <- Buckets, Low >= 100_000_000])
-    end,
-    %% 200 ms' worth of arrivals waited 100 ms and more.
-    ?assert(Waited(~"latency") >= 35),
-    %% Only one took long by itself; a busy machine may add a few.
-    ?assert(Waited(~"service") >= 1),
-    ?assert(Waited(~"service") =< 10),
-    ?assert(Value(~"service.p90") < 100_000_000).
-
-errors_by_reason(Config) ->
-    Document = complete(
-        Config,
-        erring,
-        short(#{}),
-        "init_worker(_, _) -> {ok, 1}.\n"
-        "operation(10) -> exit(gone);\n"
-        "operation(N) when N rem 3 =:= 0 -> {error, busy, N + 1};\n"
-        "operation(N) -> {ok, N + 1}.\n"
-    ),
-    Run = only_run(Document),
-    Rows = dyno_suites:table(Run, ~"errors", any),
-    #{~"busy" := Busy, ~"{exit,gone}" := Gone} = maps:from_list([
-        {R, C}
-     || #{~"reason" := R, ~"count" := C} <- Rows
-    ]),
-    ?assertEqual(2, length(Rows)),
-    %% Of ten operations three, and then the one that raises; the last ten may be cut short.
-    ?assert(Busy >= 3 * Gone andalso Busy =< 3 * Gone + 3),
-    ?assertEqual(Busy + Gone, dyno_suites:value(Run, ~"errors.count")),
-    Ok = dyno_suites:value(Run, ~"operations.count"),
-    ?assert(Ok >= 6 * Gone andalso Ok =< 6 * Gone + 6),
-    Rate = dyno_suites:value(Run, ~"errors.rate"),
-    ?assert(abs(Rate - (Busy + Gone) / (Busy + Gone + Ok)) < 1.0e-9),
-    %% Failed operations are not timed.
-    ?assertMatch({ok, #{~"count" := Ok}}, dyno_recording:histogram(Run, ~"latency")).
-
 %% Everything goes wrong for the first 200 ms, and calls what is not called later.
 warm_up_is_left_out(Config) ->
     Node = proplists:get_value(node, Config),
@@ -240,79 +156,6 @@ warm_up_is_left_out(Config) ->
     ?assertEqual(0, maps:get(~"target_work:warm/0", Calls, 0)),
     [#{~"times_ms" := Times} | _] = dyno_recording:series(Run, ~"vm.processes"),
     ?assert(lists:all(fun(T) -> T >= 0 end, Times)).
-
-thresholds(Config) ->
-    Document = complete(
-        Config,
-        judged,
-        short(#{
-            thresholds => [
-                "latency.p99 < 1 min",
-                "latency.p50 < 1 ns",
-                "errors.rate < 1 %",
-                "memory.total < 100 GB",
-                "memory.total > 100 GB",
-                "service.p50 < 1 s",
-                %% Of one size, too.
-                "findings critical == 0"
-            ]
-        }),
-        [on_target(Config), dyno_suites:one_call(leaf, 1)]
-    ),
-    ?assertEqual(
-        [~"pass", ~"fail", ~"pass", ~"pass", ~"fail", ~"unknown", ~"pass"],
-        [R || #{~"result" := R} <- maps:get(~"verdicts", Document)]
-    ),
-    [#{~"value" := P50, ~"limit" := 1, ~"unit" := ~"ns"}] = [
-        Threshold
-     || #{~"subject" := ~"latency.p50", ~"threshold" := Threshold} <-
-            maps:get(~"verdicts", Document)
-    ],
-    ?assert(P50 > 1).
-
-growth(Config) ->
-    dyno_tries:hold(3, fun() -> growth_once(Config) end).
-
-growth_once(Config) ->
-    Node = proplists:get_value(node, Config),
-    Document = complete(
-        Config,
-        growing,
-        short(#{
-            sizes => [8, 16, 32, 64],
-            duration_ms => 400,
-            level => time,
-            patterns => ["target_work:linear/1", "target_work:quadratic/1"]
-        }),
-        [
-            io_lib:format("init_run(Size, _) -> {ok, [~0tp], Size}.~n", [Node]),
-            "load(_, _) -> #{model => closed, workers => 1}.\n",
-            io_lib:format(
-                "operation(N) -> erpc:call(~0tp, target_work, linear, [N]),~n"
-                "    erpc:call(~0tp, target_work, quadratic, [N]), {ok, N}.~n",
-                [Node, Node]
-            )
-        ]
-    ),
-    Rows = dyno_suites:table(Document, ~"growth", any),
-    Exponent = fun(Name) ->
-        [Row] = [R || #{~"kind" := ~"function", ~"name" := N} = R <- Rows, N =:= Name],
-        #{~"exponent" := E, ~"low" := Low, ~"high" := High, ~"points" := Points} = Row,
-        %% On a busy machine the largest size may have too few calls to count.
-        ?assert(Points >= 3),
-        ?assert(Low =< E andalso E =< High),
-        {E, Low, High}
-    end,
-    Linear = Exponent(~"target_work:linear/1"),
-    Quadratic = Exponent(~"target_work:quadratic/1"),
-    ct:pal("linear ~p quadratic ~p", [Linear, Quadratic]),
-    %% A busy machine widens the interval, which holds the truth.
-    Holds = fun(True, {E, Low, High}) ->
-        abs(E - True) < 0.4 orelse (Low =< True andalso True =< High)
-    end,
-    ?assert(Holds(1, Linear), Linear),
-    ?assert(Holds(2, Quadratic), Quadratic),
-    ?assertMatch([_ | _], [R || #{~"name" := ~"latency.p50"} = R <- Rows]).
 
 levels(Config) ->
     Node = proplists:get_value(node, Config),
@@ -434,83 +277,6 @@ calls_and_times_are_right(Config) ->
     Shares = lists:sum([S || #{~"share" := S} <- maps:values(Functions)]),
     ?assert(abs(Shares - 1.0) < 0.001).
 
-intervals(Config) ->
-    Document = complete(
-        Config,
-        intervals,
-        short(#{duration_ms => 1000, interval_ms => 100}),
-        [on_target(Config), dyno_suites:one_call(pause, 1)]
-    ),
-    Run = only_run(Document),
-    [#{~"times_ms" := Times, ~"values" := Values}] = dyno_recording:series(
-        Run, ~"load.throughput"
-    ),
-    ?assert(length(Times) >= 5),
-    %% Half as long as asked for, to tell what measuring costs.
-    ?assert(length(Times) =< 21),
-    ?assertEqual(lists:usort(Times), Times),
-    %% Each interval's rate by its length: all operations, but for those of a last short interval.
-    Lengths = [B - A || {A, B} <- lists:zip([0 | lists:droplast(Times)], Times)],
-    Sum = lists:sum([V * L / 1000 || {V, L} <- lists:zip(Values, Lengths)]),
-    Operations = dyno_suites:value(Run, ~"operations.count"),
-    ?assert(Sum > Operations * 0.8),
-    ?assert(Sum < Operations * 1.05 + 2),
-    [#{~"times_ms" := Sampled, ~"values" := Memory, ~"unit" := ~"B"}] = dyno_recording:series(
-        Run, ~"vm.memory.total"
-    ),
-    ?assert(length(Sampled) >= 5),
-    ?assert(lists:all(fun(B) -> B > 10_000_000 end, Memory)).
-
-several_targets(Config) ->
-    Node = proplists:get_value(node, Config),
-    {_, Second} = Peer = dyno_peers:start(),
-    target_work = dyno_suites:target(Second),
-    Before = dyno_suites:snapshot(Second),
-    Document = complete(
-        Config,
-        several,
-        short(#{patterns => ["target_work"], level => time}),
-        [
-            io_lib:format("init_run(_, _) -> {ok, ~0tp, [leaf, warm]}.~n", [[Node, Second]]),
-            io_lib:format(
-                "operation(S) -> erpc:call(~0tp, target_work, leaf, [1]),~n"
-                "    erpc:call(~0tp, target_work, warm, []), {ok, S}.~n",
-                [Node, Second]
-            )
-        ]
-    ),
-    Run = only_run(Document),
-    ?assertEqual(
-        [atom_to_binary(Node), atom_to_binary(Second)],
-        [N || #{~"name" := N} <- maps:get(~"nodes", Run)]
-    ),
-    Calls = fun(Of, Function) ->
-        lists:sum([
-            C
-         || #{~"function" := F, ~"calls" := C} <- dyno_suites:table(Run, ~"functions", Of),
-            F =:= Function
-        ])
-    end,
-    ?assert(Calls(Node, ~"target_work:leaf/1") > 0),
-    ?assertEqual(0, Calls(Second, ~"target_work:leaf/1")),
-    ?assert(Calls(Second, ~"target_work:warm/0") > 0),
-    ?assertEqual(0, Calls(Node, ~"target_work:warm/0")),
-    ?assertEqual(
-        lists:sort([dyno_suites:role(Run, N) || N <- [Node, Second]]),
-        lists:sort([N || #{~"node" := N} <- dyno_recording:series(Run, ~"vm.memory.total")])
-    ),
-    ok = dyno_suites:clean(Config, Before),
-    dyno_peers:stop(Peer).
-
-without_targets(Config) ->
-    Document = complete(Config, lonely, short(#{}), "operation(S) -> {ok, S}.\n"),
-    Run = only_run(Document),
-    ?assert(dyno_suites:value(Run, ~"operations.count") > 0),
-    ?assertEqual([], maps:get(~"nodes", Run)),
-    ?assertEqual([], dyno_recording:tables(Run, ~"functions")),
-    %% Named after its module where it has no name.
-    ?assertMatch(#{~"name" := ~"lonely"}, Document).
-
 options_override_the_suite(Config) ->
     Source = dyno_suites:write(
         Config,
@@ -591,31 +357,6 @@ level_or_budget(Config) ->
 text(Reason) ->
     unicode:characters_to_binary(dyno_error:format(Reason)).
 
-%% A file, a compiled file, a module on a code path by name, and a loaded module.
-sources(Config) ->
-    Folder = proplists:get_value(work, Config),
-    Options = short(#{duration_ms => 100}),
-    Source = dyno_suites:write(Config, sourced, Options, "operation(S) -> {ok, S}.\n"),
-    Path = code:get_path(),
-    {ok, First} = dyno_test:run(Source, #{}),
-    ?assertMatch(#{~"status" := ~"complete", ~"name" := ~"sourced"}, First),
-    %% What a source file brought is gone again.
-    ?assertEqual(false, code:is_loaded(sourced)),
-    ?assertEqual(Path, code:get_path()),
-    {ok, #{~"status" := ~"complete"}} = dyno_test:run(list_to_binary(Source), #{}),
-    Beam = dyno_suites:compile(Config, Source),
-    {error, _} = dyno_test:run("sourced", #{}),
-    {ok, #{~"status" := ~"complete"}} = dyno_test:run("sourced", #{code_paths => [Folder]}),
-    {ok, #{~"status" := ~"complete"}} = dyno_test:run(sourced, #{code_paths => [Folder]}),
-    unload(sourced),
-    {ok, #{~"status" := ~"complete"}} = dyno_test:run(Beam, #{}),
-    ?assertEqual(Path, code:get_path()),
-    unload(sourced).
-
-unload(Module) ->
-    _ = [code:Do(Module) || Do <- [purge, delete, purge]],
-    ok.
-
 %% The suite's own module is in the node that it starts, and can be measured there.
 node_of_the_suite(Config) ->
     Document = complete(
@@ -636,30 +377,6 @@ node_of_the_suite(Config) ->
     ],
     %% It went with the test.
     dyno_suites:await(fun() -> not net_kernel:hidden_connect_node(Node) end).
-
-progress(Config) ->
-    Source = dyno_suites:write(
-        Config,
-        progressing,
-        short(#{sizes => [1, 2]}),
-        "operation(S) -> receive after 1 -> {ok, S} end.\n"
-    ),
-    Self = self(),
-    {ok, _} = dyno_test:run(Source, #{
-        progress => fun(Event) ->
-            Self ! {progress, Event},
-            ok
-        end
-    }),
-    Events = events(),
-    ?assertMatch(#{phase := init_suite, runs_done := 0, runs_total := 2}, hd(Events)),
-    ?assertMatch(#{phase := end_suite, runs_done := 2, remaining_ms := 0}, lists:last(Events)),
-    ?assertMatch(
-        [set_up, attach, warm_up, measure | _], [P || #{phase := P, run := ~"1"} <- Events]
-    ),
-    ?assertMatch([_ | _], [T || #{run := ~"2", throughput := T} <- Events, is_float(T)]),
-    Remaining = [R || #{remaining_ms := R} <- Events],
-    ?assertEqual(hd(Remaining), lists:max(Remaining)).
 
 %% A function that is called a lot: measuring it costs much, which the run says with its interval.
 without_instruments(Config) ->
@@ -702,19 +419,6 @@ without_instruments(Config) ->
     ?assert(abs(Calls / (20_000 * Operations) - 1) < 0.01),
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"Cost of measuring")).
-
-%% By default where something is traced; dyno_test_plan_SUITE has which loads.
-without_instruments_by_itself(Config) ->
-    Callbacks = [on_target(Config), dyno_suites:one_call(leaf, 1)],
-    Source = dyno_suites:write(
-        Config, auto, short(#{duration_ms => 200, control => auto}), Callbacks
-    ),
-    Has = fun(Options) ->
-        {ok, #{~"status" := ~"complete"} = Document} = dyno_test:run(Source, Options),
-        dyno_recording:metric(only_run(Document), ~"instrument.response_ratio") =/= error
-    end,
-    ?assertNot(Has(#{})),
-    ?assert(Has(#{control => true})).
 
 without(Config) ->
     Node = proplists:get_value(node, Config),
@@ -780,82 +484,6 @@ repetitions(Config) ->
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"Over the repetitions")).
 
-%% Two tables of one name, that grow by what the operations put in, and what comes in through a
-%% port.
-tables_and_ports(Config) ->
-    Document = complete(
-        Config,
-        holding,
-        short(#{
-            thresholds => [
-                "ets shelf objects > 0",
-                "ets shelf tables == 2",
-                "port cat output > 100 kB",
-                "port cat open <= 1",
-                "ets shelf memory < 1 kB",
-                "ets cupboard memory < 1 GB"
-            ]
-        }),
-        [
-            "init_suite() -> dyno_peer:start(#{name => \"holding\"}).\n"
-            "init_run(_, Node) -> erpc:call(Node, holding, open, []), {ok, [Node], Node}.\n"
-            "open() -> Self = self(), spawn(fun() -> keep(Self) end),\n"
-            "    receive opened -> ok end.\n"
-            "keep(From) ->\n"
-            "    Tables = [ets:new(shelf, [public]) || _ <- [1, 2]],\n"
-            "    Port = open_port({spawn, \"cat -\"}, [binary]),\n"
-            "    {ok, Listen} = gen_tcp:listen(0, [binary, {ip, {127, 0, 0, 1}}]),\n"
-            "    {ok, Number} = inet:port(Listen),\n"
-            "    {ok, Client} = gen_tcp:connect({127, 0, 0, 1}, Number, [binary]),\n"
-            "    {ok, _Server} = gen_tcp:accept(Listen),\n"
-            "    register(holding, self()), From ! opened, loop(Tables, {Port, Client}, 0).\n"
-            "loop(Tables, {Port, Client} = Ports, N) ->\n"
-            "    receive\n"
-            "        {put, From} -> [ets:insert(T, {N}) || T <- Tables],\n"
-            "            port_command(Port, binary:copy(<<\"x\">>, 50000)),\n"
-            "            ok = gen_tcp:send(Client, binary:copy(<<\"x\">>, 1000)), From ! done,\n"
-            "            loop(Tables, Ports, N + 1);\n"
-            "        _ -> loop(Tables, Ports, N)\n"
-            "    end.\n"
-            "operation(Node) -> {holding, Node} ! {put, self()}, receive done -> {ok, Node} end.\n"
-        ]
-    ),
-    Run = only_run(Document),
-    Operations = dyno_suites:value(Run, ~"operations.count"),
-    [Shelf] = [R || #{~"table" := ~"shelf"} = R <- dyno_suites:table(Run, ~"ets", any)],
-    #{~"tables" := 2, ~"objects" := Objects, ~"memory" := Memory, ~"memory_growth" := Grown} =
-        Shelf,
-    %% The last look was a moment before the end.
-    ?assert(Objects =< 2 * Operations andalso Objects > 1.2 * Operations, {Objects, Operations}),
-    ?assert(Grown > 0 andalso Grown < Memory),
-    [Cat] = [R || #{~"kind" := ~"cat"} = R <- dyno_suites:table(Run, ~"ports", any)],
-    #{~"open" := 1, ~"open_max" := 1, ~"output" := Output, ~"input" := Input} = Cat,
-    ?assertEqual(50_000 * Operations, Output),
-    ?assert(Input > 0 andalso Input =< Output),
-    %% Both ends of a connection are in the target; the last bytes may be under way.
-    [Tcp] = [
-        R
-     || #{~"kind" := ~"tcp with 127.0.0.1"} = R <- dyno_suites:table(Run, ~"ports", any)
-    ],
-    #{~"input" := Received, ~"output" := Sent} = Tcp,
-    ?assert(Sent >= 1000 * Operations, Tcp),
-    ?assert(Received >= 1000 * Operations div 2, Tcp),
-    ?assertMatch(
-        [#{~"open" := N}] when N > 0,
-        [R || #{~"kind" := ~"distribution"} = R <- dyno_suites:table(Run, ~"ports", any)]
-    ),
-    ?assertEqual(
-        [~"pass", ~"pass", ~"pass", ~"pass", ~"fail", ~"unknown"],
-        [R || #{~"result" := R} <- maps:get(~"verdicts", Document)]
-    ),
-    ?assertMatch(
-        {_, _},
-        binary:match(
-            maps:get(~"text", lists:last(maps:get(~"verdicts", Document))),
-            ~"no such row in the table ets"
-        )
-    ).
-
 %% Most calls take 2 ms, some 20 ms; leaves/1, which goes on and on, is given up before its stack
 %% has grown.
 durations(Config) ->
@@ -910,9 +538,3 @@ durations(Config) ->
     ?assertEqual(2, length(Rows)),
     {ok, Text} = dyno_report:render(console, Document, #{}),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Text), ~"given up: does not return")).
-
-events() ->
-    receive
-        {progress, Event} -> [Event | events()]
-    after 0 -> []
-    end.

@@ -28,21 +28,15 @@ all() ->
         invariant_that_cannot_be_checked,
         invariant_that_hangs,
         threshold_on_a_function,
-        invariant_without_a_node,
         metrics_of_the_suite,
         metrics_that_are_none,
         results_become_rows,
         sampling_agent,
         sampling_agent_fails,
         performerl_agents,
-        performerl_agent_does_not_start,
-        performerl_agent_gives_no_results,
         agents_that_are_none,
         agent_of_another_version,
-        several_nodes,
-        node_joins_and_leaves,
-        nothing_stays_when_dyno_dies,
-        shown_in_all_formats
+        nothing_stays_when_dyno_dies
     ].
 
 init_per_suite(Config) ->
@@ -373,23 +367,6 @@ threshold_on_a_function(Config) ->
     ),
     refused(dyno_test:run(Source, #{thresholds => ["m:f( < 1"]}), [~"column 6: syntax error before"]).
 
-invariant_without_a_node(Config) ->
-    Source = dyno_suites:write(
-        Config,
-        alone,
-        #{
-            sizes => [1],
-            duration_ms => 200,
-            warmup_ms => 0,
-            invariants => ["m: erlang:abs(1) == 1"]
-        },
-        ["operation(S) -> timer:sleep(1), {ok, S}.\n"]
-    ),
-    Result = dyno_test:run(Source, #{}),
-    _ = complete(Result),
-    [#{~"result" := ~"unknown", ~"text" := Text}] = verdicts(Result, ~"m"),
-    says(Text, [~"never checked", ~"no target node"]).
-
 %% Metrics
 
 metrics_of_the_suite(Config) ->
@@ -583,49 +560,6 @@ performerl_agents(Config) ->
      || Name <- Names
     ].
 
-performerl_agent_does_not_start(Config) ->
-    Source = write(Config, with_agent, #{timeout_ms => 400}),
-    Run = fun(Callbacks) ->
-        Text = performerl_agent("", Callbacks),
-        dyno_test:run(Source, #{agents => [agent(Config, an_agent, Text)]})
-    end,
-    [Ignored] = complete(Run([{start, "start(_) -> ignore.\n"}])),
-    says(warning(Ignored, ~"agent_ignored"), [~"an_agent", ~"start/1 returned ignore"]),
-    ?assertEqual([], dyno_recording:tables(Ignored, ~"custom_agents")),
-    failed(Run([{start, "start(_) -> {error, no_port}.\n"}]), [
-        ~"an_agent did not start", ~"start/1 returned {error,no_port}"
-    ]),
-    failed(
-        Run([{get_config, "get_config(_, _, _) -> error(oops).\n"}]), [~"an_agent:get_config/3"]
-    ).
-
-performerl_agent_gives_no_results(Config) ->
-    Node = node_of(Config),
-    Source = write(Config, with_agent, #{timeout_ms => 400}),
-    Run = fun(Callbacks) ->
-        Text = performerl_agent("", Callbacks),
-        dyno_test:run(Source, #{agents => [agent(Config, an_agent, Text)]})
-    end,
-    Get = fun(Text) ->
-        Run([{get_results_and_stop, "get_results_and_stop() -> " ++ Text ++ ".\n"}])
-    end,
-    {ok, Kept} = Result = Get("error(oops)"),
-    failed(Result, [~"get_results_and_stop/0 raised error:oops"]),
-    %% What was measured is kept.
-    [Failed] = dyno_recording:runs(Kept),
-    ?assert(dyno_suites:value(Failed, ~"operations.count") > 0),
-    failed(Run([{process_results, "process_results(_, _) -> error(oops).\n"}]), [
-        ~"an_agent:process_results/2", ~"oops"
-    ]),
-    failed(
-        Run([
-            {start,
-                "start(_) -> {ok, spawn(fun() -> receive after 100 -> exit(worn_out) end end)}.\n"}
-        ]),
-        [~"an_agent in", ~"ended before", ~"worn_out"]
-    ),
-    ?assertEqual(undefined, erpc:call(Node, erlang, whereis, [an_agent])).
-
 agents_that_are_none(Config) ->
     Source = write(Config, with_agent, #{}),
     Run = fun(Agents) -> dyno_test:run(Source, #{agents => Agents}) end,
@@ -648,97 +582,6 @@ agent_of_another_version(Config) ->
     ?assert(erpc:call(Node, Own, mine, [])),
     [erpc:call(Node, code, F, [Own]) || F <- [purge, delete, purge]].
 
-%% Each node has its own; the first one's numbers are the run's.
-several_nodes(Config) ->
-    First = node_of(Config),
-    {_, Second} = Peer = dyno_peers:start(),
-    Agent = agent(
-        Config,
-        an_agent,
-        "config(Node, _) -> Node.\n"
-        "init(Node) when Node =:= node() -> {ok, erlang:phash2(Node)}.\n"
-        "sample(Hash) -> {ok, #{\"agent.hash\" => Hash}, Hash}.\n"
-        "results(Hash) -> #{hash => Hash}.\n"
-    ),
-    Source = dyno_suites:write(
-        Config,
-        twofold,
-        #{sizes => [1], duration_ms => 300, warmup_ms => 0, interval_ms => 50},
-        [
-            io_lib:format("init_run(_, _) -> {ok, [~0tp, ~0tp], ~0tp}.~n", [First, Second, First]),
-            dyno_suites:one_call(pause, 2),
-            "invariants(Node, _) -> [{here, {erlang, node, []}, '==', Node},\n"
-            "    {first, {erlang, node, []}, '==', " ++ io_lib:format("~0tp", [First]) ++ "}].\n"
-        ]
-    ),
-    {ok, Document} = Result = dyno_test:run(Source, #{agents => [Agent]}),
-    dyno_peers:stop(Peer),
-    [Run] = complete(Result),
-    ?assertMatch([#{~"result" := ~"pass"}, #{~"result" := ~"pass"}], verdicts(Result, ~"here")),
-    ?assertEqual(
-        [{dyno_suites:role(Run, First), ~"pass"}, {dyno_suites:role(Run, Second), ~"fail"}],
-        [{N, R} || #{~"node" := N, ~"result" := R} <- verdicts(Result, ~"first")]
-    ),
-    Hash = erlang:phash2(First),
-    ?assertEqual(Hash, dyno_suites:value(Run, ~"an_agent.hash")),
-    [
-        ?assertMatch([#{~"value" := Value}], dyno_suites:table(Run, ~"custom_agents", Node))
-     || Node <- [First, Second], Value <- [erlang:phash2(Node)]
-    ],
-    ?assertMatch([_, _], dyno_recording:series(Run, ~"agent.hash")),
-    {ok, Junit} = dyno_report:render(junit, Document, #{}),
-    Case = <<"here (run 1, ", (dyno_suites:role(Run, Second))/binary>>,
-    ?assertNotEqual(nomatch, binary:match(iolist_to_binary(Junit), Case)).
-
-%% A node that joins later is measured as the others are, and one that leaves costs nothing.
-node_joins_and_leaves(Config) ->
-    dyno_tries:hold(3, fun() -> node_joins_and_leaves_once(Config) end).
-
-node_joins_and_leaves_once(Config) ->
-    First = node_of(Config),
-    {_, Second} = Peer = dyno_peers:start(),
-    Agent = agent(
-        Config,
-        an_agent,
-        "init(_) -> true = register(an_agent, self()), {ok, 0}.\n"
-        "sample(N) -> {ok, #{\"agent.samples\" => N}, N + 1}.\nresults(N) -> #{n => N}.\n"
-    ),
-    Source = write(
-        Config,
-        comes_late,
-        #{duration_ms => 2800},
-        io_lib:format("targets(_) -> [~0tp, ~0tp].~n", [First, Second]) ++
-            "invariants(Node, _) -> [{here, {erlang, node, []}, '==', Node}].\n"
-    ),
-    {Caller, Monitor} = spawn_monitor(fun() ->
-        exit({result, dyno_test:run(Source, #{agents => [Agent]})})
-    end),
-    dyno_suites:await(fun() -> is_pid(erpc:call(Second, erlang, whereis, [an_agent])) end),
-    receive
-    after 300 -> dyno_peers:stop(Peer)
-    end,
-    Result =
-        receive
-            {'DOWN', Monitor, process, Caller, {result, Value}} -> Value
-        end,
-    [Run] = complete(Result),
-    says(warning(Run, ~"node_left"), [atom_to_binary(Second)]),
-    ?assertMatch([#{~"result" := ~"pass"}, #{~"result" := ~"pass"}], verdicts(Result, ~"here")),
-    Text = dyno_suites:role(Run, Second),
-    [#{~"times_ms" := [Began | _]}] = [
-        S
-     || #{~"node" := N} = S <- dyno_recording:series(Run, ~"agent.samples"), N =:= Text
-    ],
-    %% Its times are those of the run, not its own.
-    [Joined] = [
-        maps:get(~"joined_ms", N, 0)
-     || #{~"role" := Role} = N <- maps:get(~"nodes", Run), Role =:= Text
-    ],
-    ct:pal("joined after ~p ms, first sample at ~p ms", [Joined, Began]),
-    ?assert(Began >= Joined),
-    ?assertMatch([_], dyno_suites:table(Run, ~"custom_agents", First)),
-    ?assertEqual([], dyno_suites:table(Run, ~"custom_agents", Second)).
-
 %% Also processes that trap exits and are linked to nobody.
 nothing_stays_when_dyno_dies(Config) ->
     Node = node_of(Config),
@@ -757,36 +600,3 @@ nothing_stays_when_dyno_dies(Config) ->
     dyno_suites:await(fun() -> code:is_loaded(an_agent) =:= false end),
     %% Of each module the folder goes after its code.
     dyno_suites:await(fun() -> file:list_dir(proplists:get_value(tmp, Config)) =:= {ok, []} end).
-
-shown_in_all_formats(Config) ->
-    agent(
-        Config,
-        an_agent,
-        "init(_) -> {ok, 0}.\nsample(N) -> {ok, #{\"stock.level\" => 17}, N + 1}.\n"
-        "results(_) -> #{verdict_of_it => 'very good', depth => {12, 'B'}}.\n"
-    ),
-    Source = write(Config, shown, #{
-        %% This option takes all forms.
-        instruments => ["an_agent.erl"],
-        duration_ms => 200,
-        invariants => ["low_stock: erlang:abs(-17) < 10", "sound: erlang:abs(1) == 1"]
-    }),
-    {ok, Document} = dyno_test:run(Source, #{}),
-    [
-        begin
-            {ok, Shown} = dyno_report:render(Format, Document, #{}),
-            Text = iolist_to_binary(Shown),
-            [?assertNotEqual(nomatch, binary:match(Text, Part), {Format, Part}) || Part <- Parts]
-        end
-     || {Format, Parts} <- [
-            {
-                console,
-                [~"low_stock", ~"FAIL", ~"stock.level", ~"very good", ~"FAILED: 1 of 2 invariants"]
-            },
-            {json, [~"low_stock", ~"stock.level", ~"very good"]},
-            {html, [~"low_stock", ~"stock.level", ~"very good"]},
-            {csv, [~"low_stock", ~"stock.level", ~"very good"]},
-            {md, [~"low\\_stock", ~"stock.level", ~"very good"]},
-            {junit, [~"low_stock was violated", ~"failures=\"1\""]}
-        ]
-    ].

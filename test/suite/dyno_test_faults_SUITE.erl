@@ -38,41 +38,27 @@ groups() ->
         {callers, [], [caller_killed, vm_killed, two_at_once]},
         {targets, [], [
             target_killed,
-            target_killed_at_other_moments,
             target_traces_itself,
             target_reloads_a_module,
-            hundred_thousand_short_lived_processes,
             target_too_old
         ]},
         {callbacks, [], [
             callback_raises,
-            callback_returns_something_else,
-            callback_never_returns,
-            worker_never_ready,
-            operation_never_returns,
             callback_process_dies,
             callback_is_misspelt,
             suite_never_returns,
-            workers_never_end,
-            node_does_not_boot,
             node_is_not_there,
-            node_is_named_twice,
             pattern_matches_nothing
         ]},
         {disks, [], [
             folder_not_writable,
             folder_goes,
-            disk_full,
-            disk_fills,
-            disk_becomes_read_only
+            disk_fills
         ]},
         {interrupts, [], [interrupt, interrupt_a_set_up, interrupt_twice]}
     ].
 
-%% Five nodes that die, and some seconds of a busy machine; dyno_test_run_SUITE has a target that
-%% goes down in each phase.
-slow() ->
-    [target_killed_at_other_moments, hundred_thousand_short_lived_processes, target_too_old].
+slow() -> [target_too_old].
 
 init_per_suite(Config) ->
     dyno_suites:with_target(Config).
@@ -268,55 +254,6 @@ target_killed(Config) ->
     ),
     dyno_peers:stop(Peer).
 
-%% Each at a moment of its own: the text of the callback that has the node killed.
-target_killed_at_other_moments(Config) ->
-    Kill =
-        "kill(Node) -> os:cmd(\"kill -9 \" ++ erpc:call(Node, os, getpid, [])),\n"
-        "    gone(Node).\n"
-        "gone(Node) -> case net_kernel:hidden_connect_node(Node) of\n"
-        "    true -> gone(Node); false -> ok end.\n",
-    Call = "operation(Node) -> erpc:call(Node, target_work, leaf, [1]), {ok, Node}.\n",
-    lists:foreach(
-        fun({Name, Callbacks}) ->
-            {_, Node} = Peer = victim(),
-            Run = dyno_suites:on_target(Node),
-            End = io_lib:format("end_suite(_) -> mark({end_suite, ~w}).~n", [Name]),
-            Options = short(#{warmup_ms => 100, duration_ms => 3000}),
-            Source = dyno_suites:write(Config, Name, Options, [Run, Kill, End, Callbacks]),
-            {ok, Document} = dyno_test:run(Source, #{}),
-            ct:pal("~w: ~ts", [Name, dyno_suites:error_text(Document)]),
-            %% Without its host where the machine no longer knows it.
-            [Short, _] = string:split(atom_to_binary(Node), ~"@"),
-            failed(Document, [Short]),
-            Marks = dyno_suites:marks(Config),
-            ?assert(lists:member({end_run, Node}, Marks), Name),
-            ?assertEqual({end_suite, Name}, lists:last(Marks)),
-            dyno_peers:stop(Peer)
-        end,
-        [
-            {dies_before_the_agent, [
-                Call,
-                "load(_, Node) -> kill(Node), closed_one().\n"
-                "closed_one() -> #{model => closed, workers => 1}.\n"
-            ]},
-            {dies_with_the_agent, [
-                Call,
-                "load(_, Node) ->\n"
-                "    Pid = list_to_integer(erpc:call(Node, os, getpid, [])),\n"
-                "    Kill = io_lib:format(\"sleep 0.05; kill -9 ~b\", [Pid]),\n"
-                "    spawn(fun() -> os:cmd(Kill) end),\n"
-                "    #{model => closed, workers => 1}.\n"
-            ]},
-            {dies_before_the_load, [Call, "init_worker(_, Node) -> kill(Node), {ok, Node}.\n"]},
-            {dies_after_the_preparation, [
-                Call,
-                "init_worker(_, Node) ->\n"
-                "    spawn(fun() -> kill(Node) end), {ok, Node}.\n"
-            ]},
-            {dies_in_the_warm_up, ["operation(Node) -> kill(Node), {ok, Node}.\n"]}
-        ]
-    ).
-
 %% dbg with messages and call_time of the legacy session, on the functions and processes of the
 %% test, from before it begins until after it has ended.
 target_traces_itself(Config) ->
@@ -395,36 +332,6 @@ target_reloads_a_module(Config) ->
     ?assert(Calls =< 5 * Operations, {Calls, Operations}),
     ?assertMatch([#{~"counted" := ~"at least"}], called(Run, ~"target_work:leaf/1")),
     _ = erpc:call(Node, code, purge, [target_work]).
-
-hundred_thousand_short_lived_processes(Config) ->
-    Node = node_of(Config),
-    Source = dyno_suites:write(
-        Config,
-        crowded,
-        short(#{level => time, patterns => ["target_work:leaf/1", "target_work:leaves/1"]}),
-        [dyno_suites:on_target(Node), dyno_suites:one_call(crowd, 10)]
-    ),
-    crowded(Source, 3000).
-
-%% A busy machine needs longer.
-crowded(Source, DurationMs) ->
-    {ok, #{~"status" := ~"complete"} = Document} =
-        dyno_test:run(Source, #{duration_ms => DurationMs}),
-    [Run] = dyno_recording:runs(Document),
-    Processes = 1000 * dyno_suites:value(Run, ~"operations.count"),
-    Discovered = dyno_suites:value(Run, ~"processes.discovered"),
-    [#{~"calls" := Calls}] = called(Run, ~"target_work:leaf/1"),
-    Warnings = #{C => T || #{~"code" := C, ~"text" := T} <- maps:get(~"warnings", Run)},
-    ct:pal("~b processes, ~b discovered, ~b calls of ~b~n~tp", [
-        Processes, Discovered, Calls, 3 * Processes, Warnings
-    ]),
-    %% How many send no message is estimated.
-    ?assert(abs(Discovered / Processes - 1) < 0.2, {Processes, Discovered}),
-    ?assertEqual(3 * Processes, Calls),
-    case Processes >= 100_000 of
-        true -> ok;
-        false when DurationMs < 30_000 -> crowded(Source, DurationMs * 3)
-    end.
 
 %% The floor is 27: a node of 25 is refused and left alone.
 target_too_old(Config) ->
@@ -533,89 +440,6 @@ raised(_Config, {Callback, _Class}, warned, {ok, Document}) ->
     [Text] = [T || #{~"code" := ~"end_worker", ~"text" := T} <- maps:get(~"warnings", Run)],
     says(Text, [<<":", (atom_to_binary(Callback))/binary, "/1">>, ~"oops"]).
 
-%% dyno_test_callbacks_SUITE has the sentences of all.
-callback_returns_something_else(Config) ->
-    [
-        begin
-            Text = io_lib:format("~s(~s) -> something_else.~n", [Callback, Arguments]),
-            Name = list_to_atom(lists:concat([Callback, "_returns"])),
-            File = in_work(Config, atom_to_list(Name) ++ ".json"),
-            Source = with_callback(Config, Name, Callback, Text, #{}),
-            Result = dyno_test:run(Source, #{recording => File}),
-            case {Callback, Result} of
-                {_, {error, Reason}} ->
-                    says(text(Reason), [~"something_else" | expected(Callback)]),
-                    ?assertEqual(2, dyno_error:exit_status(Reason)),
-                    %% The recording that was begun says the same.
-                    {ok, Document} = dyno_recording_file:read(File),
-                    failed(Document, [~"something_else"]);
-                {_, {ok, Document}} ->
-                    %% What a tear-down returns is nobody's business.
-                    ?assert(lists:member(Callback, [end_worker, end_run, end_suite])),
-                    ?assertMatch(#{~"status" := ~"complete"}, Document)
-            end,
-            ?assertEqual({Name, TearDown}, {Name, dyno_suites:marks(Config)}),
-            clean(Config)
-        end
-     || {Callback, Arguments, _, TearDown} <- callbacks(),
-        lists:member(Callback, [init_run, init_worker, operation, end_worker])
-    ].
-
-expected(init_run) -> [~"init_run/2", ~"{ok, [Node], RunState}"];
-expected(init_worker) -> [~"init_worker/2", ~"{ok, WorkerState}"];
-expected(operation) -> [~"operation/1", ~"{error, Reason, WorkerState}"].
-
-callback_never_returns(Config) ->
-    Forever = "(~s) -> mark(begun), receive after infinity -> ok end.~n",
-    [
-        begin
-            Text = io_lib:format("~s" ++ Forever, [Callback, Arguments]),
-            Name = list_to_atom(lists:concat([Callback, "_stays"])),
-            Source = with_callback(Config, Name, Callback, Text, #{timeout_ms => 400}),
-            {ok, Document} = dyno_test:run(Source, #{}),
-            failed(Document, [
-                <<":", (atom_to_binary(Callback))/binary, "/">>, ~"400 ms", ~"timeout_ms"
-            ]),
-            ?assertEqual({Name, TearDown}, {Name, dyno_suites:marks(Config) -- [begun]}),
-            clean(Config)
-        end
-     || {Callback, Arguments, failed, TearDown} <- callbacks(),
-        lists:member(Callback, [init_run, end_run])
-    ].
-
-worker_never_ready(Config) ->
-    Text =
-        "init_worker(2, _) -> receive after infinity -> ok end;\n"
-        "init_worker(_, S) -> {ok, S}.\n",
-    Source = with_callback(Config, never_ready, init_worker, Text, #{
-        timeout_ms => 400, sizes => [3]
-    }),
-    {ok, Document} = dyno_test:run(Source, #{}),
-    failed(Document, [~"init_worker/2", ~"2 of 3 workers", ~"400 ms"]),
-    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
-
-operation_never_returns(Config) ->
-    Text =
-        "init_worker(Id, _) -> {ok, Id}.\n"
-        "operation(1) -> receive after infinity -> ok end;\n"
-        "operation(Id) -> receive after 1 -> {ok, Id} end.\n",
-    Options = #{timeout_ms => 400, sizes => [2]},
-    Source = with_callback(Config, one_stays, operation, Text, Options),
-    {ok, Document} = dyno_test:run(Source, #{}),
-    ?assertMatch(#{~"status" := ~"complete"}, Document),
-    [Run] = dyno_recording:runs(Document),
-    [Warning] = [T || #{~"code" := ~"unfinished", ~"text" := T} <- maps:get(~"warnings", Run)],
-    says(Warning, [~"1 operation"]),
-    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)),
-    clean(Config),
-    %% Where all stay, nothing was measured.
-    All = with_callback(
-        Config, all_stay, operation, "operation(_) -> receive after infinity -> ok end.\n", Options
-    ),
-    {ok, Nothing} = dyno_test:run(All, #{}),
-    failed(Nothing, [~"no operation ended", ~"all_stay:operation/1"]),
-    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
-
 %% Something that a set-up is linked to dies: at once, and during the load.
 callback_process_dies(Config) ->
     Node = node_of(Config),
@@ -661,57 +485,11 @@ suite_never_returns(Config) ->
     says(text(Reason), [~"no_suite:suite/0", ~"300 ms", ~"--timeout"]),
     ?assertEqual(2, dyno_error:exit_status(Reason)).
 
-workers_never_end(Config) ->
-    Text = "end_worker(_) -> timer:sleep(infinity).\n",
-    Source = with_callback(Config, they_stay, end_worker, Text, #{timeout_ms => 400, sizes => [2]}),
-    {ok, Document} = dyno_test:run(Source, #{}),
-    ?assertMatch(#{~"status" := ~"complete"}, Document),
-    [Run] = dyno_recording:runs(Document),
-    [Warning] = [T || #{~"code" := ~"end_worker", ~"text" := T} <- maps:get(~"warnings", Run)],
-    says(Warning, [~"they_stay:end_worker/1", ~"2 workers", ~"400 ms"]),
-    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
-
-node_does_not_boot(Config) ->
-    [
-        begin
-            Text = io_lib:format(
-                "init_run(_, _) -> {ok, Node} = dyno_peer:start(~0tp), {ok, [Node], 0}.~n",
-                [Options]
-            ),
-            Source = with_callback(Config, Name, init_run, Text, #{}),
-            {ok, Document} = dyno_test:run(Source, #{}),
-            failed(Document, [~"init_run/2" | Parts]),
-            %% Not the key to all nodes in a build's log.
-            Cookie = atom_to_binary(erlang:get_cookie()),
-            #{~"text" := Sentence} = maps:get(~"error", Document),
-            ?assertEqual(nomatch, binary:match(Sentence, Cookie)),
-            ?assertEqual({Name, [end_run, end_suite]}, {Name, dyno_suites:marks(Config)}),
-            clean(Config)
-        end
-     || {Name, Options, Parts} <- [
-            {
-                bad_boot,
-                #{arguments => ["-boot", "no_such_boot"]},
-                [~"did not boot", ~"no_such_boot"]
-            },
-            {no_app, #{applications => [no_such_app]}, [~"application no_such_app did not start"]}
-        ]
-    ].
-
 node_is_not_there(Config) ->
     Text = "init_run(_, _) -> {ok, ['nobody@no.such.host'], 0}.\n",
     Source = with_callback(Config, nowhere, init_run, Text, #{}),
     {ok, Document} = dyno_test:run(Source, #{}),
     failed(Document, [~"nobody@no.such.host", ~"nowhere:init_run/2"]),
-    ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
-
-node_is_named_twice(Config) ->
-    Node = node_of(Config),
-    Text = io_lib:format("init_run(_, _) -> {ok, [~0tp, ~0tp], 0}.~n", [Node, Node]),
-    Source = with_callback(Config, twice_there, init_run, Text, #{}),
-    {error, Reason} = dyno_test:run(Source, #{}),
-    says(text(Reason), [~"twice_there:init_run/2", ~"each node once"]),
-    ?assertEqual(2, dyno_error:exit_status(Reason)),
     ?assertEqual([end_run, end_suite], dyno_suites:marks(Config)).
 
 %% Named, with the nearest there is; and the recording that was begun says the same.
@@ -785,15 +563,6 @@ disk(Config) ->
         Skip -> Skip
     end.
 
-disk_full(Config) ->
-    case disk(Config) of
-        {ok, Folder} ->
-            ok = dyno_disk:fill(Folder),
-            measures_nothing(Config, filename:join(Folder, "kept.json"), [~"disk is full"]);
-        Skip ->
-            Skip
-    end.
-
 disk_fills(Config) ->
     case disk(Config) of
         {ok, Folder} ->
@@ -803,20 +572,6 @@ disk_fills(Config) ->
             {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(File),
             {ok, Files} = file:list_dir(Folder),
             ?assertEqual(["ballast", "kept.json"], lists:sort(Files));
-        Skip ->
-            Skip
-    end.
-
-disk_becomes_read_only(Config) ->
-    case disk(Config) of
-        {ok, Folder} ->
-            File = filename:join(Folder, "kept.json"),
-            Lock = fun() ->
-                "" = os:cmd("mount -o remount,ro " ++ Folder),
-                ok
-            end,
-            measures_what_is_not_kept(Config, File, Lock, [~"kept.json", ~"cannot be written"]),
-            {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(File);
         Skip ->
             Skip
     end.

@@ -31,7 +31,6 @@ all() ->
         memory,
         new_and_gone,
         known_names,
-        same_by_all,
         other_conditions,
         false_alarms,
         command_line
@@ -389,58 +388,6 @@ known_names(_Config) ->
     ),
     {error, {_, 0, Hint}} = dyno_compare_gate:parse("latency.p(95) > 5%"),
     ?assertEqual({percentile_in_brackets, ~"latency.p95"}, Hint).
-
-%% The same two recordings are judged alike by dyno compare and by --baseline, and said alike by
-%% console, Markdown, JUnit and GitHub.
-same_by_all(_Config) ->
-    Slow = [33000.0, 33500.0, 32600.0],
-    Of = fun(Values) -> document([#{~"throughput" => V} || V <- Values]) end,
-    Fell = Of([V * 0.3 || V <- Slow]),
-    Noisy = Of([20000.0, 36000.0, 32000.0]),
-    [
-        begin
-            Changes = changes(Of(Slow), New, []),
-            #{result := Result, text := Text} = Verdict = gate("slower > 5%", Changes),
-            ?assertEqual(Expected, Result),
-            {ok, Compared} = dyno_compare:compare(Of(Slow), New, #{}),
-            Document = dyno_recording:add_verdicts(Compared, [Verdict]),
-            {ok, Console} = dyno_report:render(console, Document, #{}),
-            ?assertMatch(
-                {_, _}, binary:match(iolist_to_binary(Console), ~"slower > 5%: "), Console
-            ),
-            [
-                begin
-                    {ok, Report} = dyno_report:render(Format, Document, #{}),
-                    Shown = iolist_to_binary(Report),
-                    [
-                        ?assertMatch({_, _}, binary:match(Shown, Word), {Format, Shown, Text})
-                     || Word <- Words
-                    ]
-                end
-             || {Format, Words} <- Formats
-            ]
-        end
-     || {New, Expected, Formats} <- [
-            {Fell, fail, [
-                {console, [~"slower", ~"FAIL"]},
-                {md, [~"slower", ~"FAIL"]},
-                {junit, [~"slower: ", ~"<failure"]},
-                {github, [~"::error"]}
-            ]},
-            {Noisy, unknown, [
-                {console, [~"not decided", ~"UNKNOWN"]},
-                {md, [~"not decided", ~"UNKNOWN"]},
-                {junit, [~"<skipped", ~"<error"]},
-                {github, [~"::error"]}
-            ]},
-            {Of([20000.0]), unknown, [
-                {console, [~"one run", ~"UNKNOWN", ~"--repeat 5"]},
-                {md, [~"one run", ~"UNKNOWN"]},
-                {junit, [~"<skipped", ~"<error"]},
-                {github, [~"::error"]}
-            ]}
-        ]
-    ].
 
 other_conditions(_Config) ->
     Old = document([#{~"latency.p50" => 1}]),

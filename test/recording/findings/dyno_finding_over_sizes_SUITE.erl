@@ -24,8 +24,7 @@ all() ->
         shown,
         one_size,
         a_server,
-        a_full_server,
-        a_server_in_a_test
+        a_full_server
     ].
 
 %% Twice the workers, twice the throughput, the same response times; the report says so.
@@ -267,63 +266,6 @@ a_full_server(_Config) ->
         #{p99 => 1_000_000, delay => 0, busy => min(2.0, Size / 4), processes => 2}
     end),
     ?assertEqual([{server_busy, ~"store", 8}], Saturations).
-
-%% A thousand a second to one that blocks for half a second every two: it is named.
-a_server_in_a_test(_Config) ->
-    Source =
-        "\n"
-        "-module(dyno_blocked_perf).\n"
-        "-export([suite/0, init_run/2, init_worker/2, operation/1, end_run/1]).\n"
-        "-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).\n"
-        "suite() -> #{\n"
-        "    sizes => [1000],\n"
-        "    duration_ms => 4500,\n"
-        "    warmup_ms => 100,\n"
-        "    level => off,\n"
-        "    servers => [\"store\"],\n"
-        "    load => #{model => open, rate_per_s => 200}\n"
-        "}.\n"
-        "init_run(_, _) ->\n"
-        "    {ok, Node} = dyno_peer:start(#{name => \"blocked\"}),\n"
-        "    {module, _} = erpc:call(Node, code, load_binary, persistent_term:get(dyno_blocked_perf)),\n"
-        "    {ok, _} = erpc:call(Node, gen_server, start, [{local, store}, dyno_blocked_perf, [], []]),\n"
-        "    {ok, [Node], Node}.\n"
-        "init_worker(_, Node) -> {ok, Node}.\n"
-        "operation(Node) -> ok = gen_server:call({store, Node}, get, infinity), {ok, Node}.\n"
-        "end_run(undefined) -> ok;\n"
-        "end_run(Node) -> dyno_peer:stop(Node).\n"
-        "init([]) -> _ = erlang:send_after(2000, self(), block), {ok, []}.\n"
-        "handle_call(get, _, S) -> {reply, ok, S}.\n"
-        "handle_cast(_, S) -> {noreply, S}.\n"
-        "handle_info(block, S) ->\n"
-        "    timer:sleep(500),\n"
-        "    _ = erlang:send_after(2000, self(), block),\n"
-        "    {noreply, S}.\n",
-    {ok, Module, Binary} = compile:forms(dyno_peers:forms(Source), [debug_info]),
-    ok = persistent_term:put(Module, [Module, "test", Binary]),
-    {module, Module} = code:load_binary(Module, "test", Binary),
-    {ok, Document} = dyno_test:run(Module, #{control => false}),
-    #{~"status" := ~"complete"} = Document,
-    [Run] = dyno_recording:runs(Document),
-    [#{~"server" := ~"store", ~"queue_max" := Queue, ~"busy" := Busy}] =
-        dyno_recording:rows(Run, ~"servers"),
-    ?assert(Queue >= 20, Queue),
-    ?assert(Busy > 0.05 andalso Busy < 0.9, Busy),
-    [{Waits, Text} | _] = [
-        {Words, Evidence}
-     || {null, #{check := server_waits, text := Words, evidence := Evidence}} <-
-            dyno_finding:read(Document)
-    ],
-    ?assertMatch({_, _}, binary:match(Waits, ~"messages to store wait"), Waits),
-    %% Half a second, and what the machine does meanwhile.
-    {match, [TakesMs]} = re:run(
-        Text, "handle_info takes ([0-9]+) ms", [{capture, all_but_first, list}]
-    ),
-    ?assert(list_to_integer(TakesMs) >= 490, Text),
-    {error, Error} = dyno_test:run(Module, #{servers => [~"busiest:none"]}),
-    ?assertMatch(
-        {_, _}, binary:match(unicode:characters_to_binary(dyno_error:format(Error)), ~"busiest:20")
-    ).
 
 saturations(Values) ->
     Document = document([run(S, 1, Values(S)) || S <- [1, 2, 4, 8, 16]]),

@@ -27,8 +27,7 @@ all() ->
         peer_starts,
         peer_does_not_boot,
         peer_application_does_not_start,
-        peer_ends_with_its_starter,
-        run_refuses_bad_options
+        peer_ends_with_its_starter
     ].
 
 init_per_suite(Config) ->
@@ -383,33 +382,3 @@ peer_ends_with_its_starter(_Config) ->
         end,
     exit(Starter, kill),
     gone(Node).
-
-%% An option of the caller's is named like a suite's.
-run_refuses_bad_options(Config) ->
-    Source = dyno_suites:write(Config, fine, #{sizes => [1]}, "operation(S) -> {ok, S}.\n"),
-    [
-        begin
-            {error, Reason} = dyno_test:run(Source, Options),
-            Text = unicode:characters_to_binary(dyno_error:format(Reason)),
-            %% A threshold's mistake is shown below the sentence.
-            [Sentence | _] = binary:split(Text, ~"\n"),
-            says(Sentence, Parts),
-            ?assertEqual(2, dyno_error:exit_status(Reason))
-        end
-     || {Options, Parts} <- [
-            {#{sizes => []}, [~"sizes", ~"a list of positive integers"]},
-            {#{sizes => [0]}, [~"sizes"]},
-            {#{duration_ms => 0}, [~"duration_ms"]},
-            {#{warmup_ms => -1}, [~"warmup_ms"]},
-            {#{interval_ms => 1}, [~"interval_ms"]},
-            {#{level => everything}, [~"level"]},
-            {#{patterns => ["a:b:c"]}, [~"a:b:c"]},
-            {#{thresholds => ["latency.p99 < 20 parsecs"]}, [~"latency.p99 < 20 parsecs"]},
-            {#{thresholds => ["fast"]}, [~"fast"]}
-        ]
-    ],
-    Bad = dyno_suites:write(
-        Config, bad, #{sizes => [1], level => deep}, "operation(S) -> {ok, S}.\n"
-    ),
-    {error, Reason} = dyno_test:run(Bad, #{}),
-    says(dyno_error:format(Reason), [~"suite bad: level is deep"]).

@@ -18,7 +18,7 @@ suite() ->
 
 each_release() -> [example_runs].
 
-slow() -> [default_name_and_cookie, callback_hangs].
+slow() -> [default_name_and_cookie].
 
 all() ->
     [
@@ -35,10 +35,7 @@ all() ->
         no_pattern_matches,
         size_zero,
         callback_raises,
-        callback_calls_what_is_not_there,
         callback_returns_something_else,
-        callback_hangs,
-        node_does_not_boot,
         tear_down_fails,
         callbacks_are_missing,
         interrupted_in_start_load
@@ -435,27 +432,6 @@ callback_raises(Config) ->
      || {Callback, Arguments, What, Marks} <- mistakes()
     ].
 
-%% As where the project's own modules were not compiled, or not given with --pa.
-callback_calls_what_is_not_there(Config) ->
-    [
-        begin
-            Text = io_lib:format("get_trace_patterns() -> ~s().~n", [Called]),
-            Source = write(Config, calling, [{get_trace_patterns, Text}]),
-            {error, Reason} = run(Config, Source, #{}),
-            says(dyno_error:format(Reason), [
-                ~"get_trace_patterns/0 called ", list_to_binary([Called, "/0"]), Said
-            ]),
-            ?assertEqual(2, dyno_error:exit_status(Reason))
-        end
-     || {Called, Said} <- [
-            {
-                "no_such_lib:patterns",
-                ~"no module no_such_lib is on the code path; give its folder with --pa"
-            },
-            {"lists:patterns", ~"which that module does not have"}
-        ]
-    ].
-
 %% dyno_test_callbacks_SUITE has those that are called alike.
 callback_returns_something_else(Config) ->
     [
@@ -481,31 +457,6 @@ callback_returns_something_else(Config) ->
      || {Callback, Arguments, What, Marks} <- mistakes(),
         lists:member(Callback, [get_test_sizes, setup_run, start_load, stop_load, teardown_run])
     ].
-
-callback_hangs(Config) ->
-    [
-        begin
-            Text = io_lib:format("~s(~s) -> timer:sleep(infinity).~n", [Callback, Arguments]),
-            Name = list_to_atom(lists:concat([Callback, "_hangs"])),
-            Source = write(Config, Name, [{Callback, Text} | spared(Callback)]),
-            {ok, Document} = run(Config, Source, #{timeout_ms => 500}),
-            failed(Document, [named(Callback, Arguments), ~"ms", ~"--timeout"]),
-            ?assertEqual({Name, Marks}, {Name, dyno_suites:marks(Config)})
-        end
-     || {Callback, Arguments, failed, Marks} <- mistakes(),
-        lists:member(Callback, [setup_run, start_load, stop_load, teardown_run])
-    ].
-
-node_does_not_boot(Config) ->
-    Source = write(Config, unborn, [
-        {setup_run, "setup_run(_) -> {run_started, ['nobody_is_called_so@127.0.0.1']}.\n"}
-    ]),
-    {ok, Document} = run(Config, Source, #{}),
-    failed(Document, [~"no node nobody_is_called_so is registered at 127.0.0.1"]),
-    ?assertEqual(
-        [test_setup, {teardown_run, undefined}, {test_teardown, test_info}],
-        dyno_suites:marks(Config)
-    ).
 
 %% As in PerformERL, the nodes are then stopped.
 tear_down_fails(Config) ->

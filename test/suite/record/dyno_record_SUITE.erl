@@ -25,7 +25,6 @@ all() ->
         unknown_option,
         cannot_be_reached,
         suite_without_load,
-        compared,
         code_that_is_purged
     ].
 
@@ -212,22 +211,6 @@ suite_without_load(Config) ->
     {error, NoOperation} = dyno_test:run(Loaded, #{}),
     contains(NoOperation, "it lacks operation/1"),
     ?assertEqual(2, dyno_error:exit_status(NoOperation)).
-
-%% Two recordings are compared as those of tests are.
-compared(Config) ->
-    Record = fun() ->
-        {ok, Document} = record(Config, #{
-            duration_ms => 200, repeat => 2, patterns => ["shop_servers"], level => count
-        }),
-        Document
-    end,
-    {ok, Comparison} = dyno_compare:compare(Record(), Record(), #{}),
-    Rows = dyno_recording:rows(Comparison, ~"changes"),
-    Memory = [
-        V
-     || #{~"metric" := ~"vm.memory.total.max", ~"low" := Low} = V <- Rows, is_number(Low)
-    ],
-    ?assertMatch([_], Memory).
 
 contains(Error, Part) ->
     Text = unicode:characters_to_list(dyno_error:format(Error)),
