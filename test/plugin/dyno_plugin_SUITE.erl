@@ -203,12 +203,18 @@ environments_are_texts(_Config) ->
 
 rebar3_project(Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), "rebar3_project"),
+    %% Not in _checkouts: rebar3 compiles what is there twice.
+    Package = filename:join(proplists:get_value(priv_dir, Config), "package"),
+    ok = packaged(Package),
     ok = write(Folder, [
-        {"rebar.config",
-            "{plugins, [dyno]}.\n"
+        {"rebar.config", [
+            io_lib:format("{plugins, [{dyno, {git, ~0p, {branch, \"main\"}}}]}.~n", [
+                "file://" ++ Package
+            ]),
             "{dyno, [{test, [\"--for\", \"200ms\", \"--warmup\", \"50ms\","
             " \"--without\", \"control\"]},"
-            " {config, \"config/sys.config\"}]}.\n"},
+            " {config, \"config/sys.config\"}]}.\n"
+        ]},
         {"config/sys.config", "[{shop, [{currency, \"EUR\"}]}].\n"},
         {"src/shop.app.src",
             "{application, shop, [{description, \"A shop\"}, {vsn, \"1\"},"
@@ -220,8 +226,6 @@ rebar3_project(Config) ->
             "    true = lists:member(Configured, [{{ok, \"EUR\"}, {ok, \"1\"}}, {undefined, undefined}]),\n"
             "    lists:sum(lists:seq(1, N)).\n"}
     ]),
-    ok = file:make_dir(filename:join(Folder, "_checkouts")),
-    ok = packaged(filename:join([Folder, "_checkouts", "dyno"])),
     Folder.
 
 %% What rebar3's plugin for Hex packs where the application's file names nothing else, so that dyno
@@ -253,7 +257,12 @@ packaged(To) ->
             filelib:is_regular(filename:join(Root, Name)),
             not lists:member(filename:extension(Name), [".so", ".o"])
         ]
-    ).
+    ),
+    Git =
+        "git init -q -b main . && git add -A -f . && "
+        "git -c user.name=a -c user.email=a@b commit -q -m Package",
+    {0, _} = shell(Git, [{project, To}, {priv_dir, To}]),
+    ok.
 
 rebar3_help(Config) ->
     {0, Output} = run(["help", "dyno"], Config),
@@ -298,7 +307,8 @@ rebar3_test(Config) ->
     %% The page with its charts, and the clock NIF where there is a C compiler.
     {ok, Page} = file:read_file(filename:join(Folder, "shop.html")),
     contains(Page, [~"<script"]),
-    Nif = filelib:wildcard(filename:join(Folder, "_checkouts/dyno/priv/nif-*/dyno_clock_nif.so")),
+    Priv = filename:join(Folder, "_build/default/plugins/dyno/priv"),
+    Nif = filelib:wildcard(filename:join(Priv, "nif-*/dyno_clock_nif.so")),
     ?assertEqual(os:find_executable("cc") =/= false, Nif =/= []).
 
 %% The line of doc/ci.md, where it shuts the gate: as an annotation, in a file of JUnit's, by its

@@ -10,11 +10,11 @@
 build(Path) ->
     Rebar = os:find_executable("rebar3"),
     true = is_list(Rebar),
-    %% The folder is named as it was when the tests were compiled: with another name rebar3 would
-    %% compile all again while other tests run.
-    Test = filename:dirname(filename:dirname(code:lib_dir(dyno))),
-    Build = filename:dirname(Test),
-    Made = filename:join(Test, "bin/dyno"),
+    %% In the folder and the profile in which dyno was compiled: elsewhere rebar3 would compile all
+    %% again while other tests run.
+    Folder = filename:dirname(filename:dirname(code:lib_dir(dyno))),
+    Made = filename:join(Folder, "bin/dyno"),
+    Profile = filename:basename(Folder),
     ok = filelib:ensure_dir(Path),
     %% Suites run side by side: one makes it, the others wait and copy.
     Line =
@@ -22,13 +22,13 @@ build(Path) ->
         "[ -n \"$(find \"$2\" -newer src/cli/launcher.sh -newer rebar.config "
         "-mmin -60 2>/dev/null)\" ] && "
         "[ -z \"$(find \"${3%/*}\" -name '*.beam' -newer \"$2\")\" ] || "
-        "\"$1\" as test escriptize; cp \"$2\" \"$4\"",
+        "\"$1\" as \"$5\" escriptize; cp \"$2\" \"$4\"",
     ok = filelib:ensure_dir(Made),
     Port = open_port({spawn_executable, "/bin/sh"}, [
-        {args, ["-ec", Line, "sh", Rebar, Made, code:which(dyno_cli), Path]},
+        {args, ["-ec", Line, "sh", Rebar, Made, code:which(dyno_cli), Path, Profile]},
         {cd, dyno_project:root()},
         {env, [
-            {"REBAR_BASE_DIR", Build},
+            {"REBAR_BASE_DIR", filename:dirname(Folder)},
             {"REBAR_PROFILE", false},
             {"DYNO_OTP_PATH", filename:join(code:root_dir(), "bin")}
         ]},
