@@ -10,7 +10,7 @@
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-each_release() -> all.
+each_release() -> [compares, servers_of_a_node, errors, version].
 
 all() ->
     [

@@ -13,7 +13,6 @@ suite() ->
 
 each_release() ->
     [
-        the_slower_one_is_slower,
         measures_reductions,
         several_workers,
         codes_that_fail,

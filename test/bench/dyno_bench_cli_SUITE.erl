@@ -2,7 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_bench_cli_SUITE).
--moduledoc "erlperf's command lines, given to dyno as a process of the system; the shell's API.".
+-moduledoc "erlperf's command lines, and the shell's API.".
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -28,41 +28,19 @@ all() ->
         from_the_shell
     ].
 
+%% Whatever locale the tests run in.
+init_per_suite(Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    Options = #{folder => Folder, environment => [{"LC_ALL", "C.UTF-8"}]},
+    [{server, dyno_command:start(Options)} | Config].
+
+end_per_suite(Config) ->
+    dyno_command:stop(proplists:get_value(server, Config)).
+
 %% {Status, Standard output, Standard error}
 dyno(Config, Arguments) ->
-    Errors = filename:join(proplists:get_value(priv_dir, Config), "stderr"),
-    Erl = filename:join([code:root_dir(), "bin", "erl"]),
-    Ebin = filename:join(code:lib_dir(dyno), "ebin"),
-    Port = open_port({spawn_executable, "/bin/sh"}, [
-        {args, [
-            "-c",
-            "errors=$1; shift; exec \"$@\" 2> \"$errors\"",
-            "sh",
-            Errors,
-            Erl,
-            "-noshell",
-            "-pa",
-            Ebin,
-            "-eval",
-            "dyno_cli:main([\"bench\" | init:get_plain_arguments()]).",
-            "-extra"
-            | [unicode:characters_to_binary(A) || A <- Arguments]
-        ]},
-        %% Whatever locale the tests run in.
-        {env, [{"LC_ALL", "C.UTF-8"}]},
-        binary,
-        exit_status,
-        hide
-    ]),
-    {Status, Out} = output(Port, []),
-    {ok, Error} = file:read_file(Errors),
-    {Status, Out, Error}.
-
-output(Port, Parts) ->
-    receive
-        {Port, {data, Part}} -> output(Port, [Part | Parts]);
-        {Port, {exit_status, Status}} -> {Status, iolist_to_binary(lists:reverse(Parts))}
-    end.
+    [Server, Folder] = [proplists:get_value(Key, Config) || Key <- [server, priv_dir]],
+    dyno_command:ask(Server, Folder, ["bench" | Arguments]).
 
 %% The shape of erlperf's documentation's examples, with shorter samples.
 erlperf_lines(Config) ->

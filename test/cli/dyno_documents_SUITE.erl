@@ -61,7 +61,7 @@ transcripts(Config) ->
     [_ | _] = [x || {"README.md", _, _} <- Shown],
     [
         begin
-            {Status, Real} = run(Command, {"300ms", hd(servers(Config)), []}),
+            {Status, Real} = run(Command, {"100ms", hd(servers(Config)), []}),
             ?assertEqual(0, Status, Real),
             ?assertEqual([], missing(Output, Real), {File, Command, Real}),
             ?assertEqual([], [S || S <- sentences(Output), not is_known(S)], {File, Command})

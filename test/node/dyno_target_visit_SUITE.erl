@@ -17,6 +17,7 @@ slow() ->
 newest_release_only() ->
     [
         killed_in_a_large_node,
+        leaves_a_large_node_at_once,
         leaves_several_nodes_together,
         waits_for_a_stopped_node_shortly,
         says_at_once_that_it_is_gone,

@@ -96,7 +96,7 @@ samples_chosen_processes(_Config) ->
 %% A process that works for less than a time slice is seen where it waits next.
 says_what_samples_leave_open(_Config) ->
     Codes = fun(Node, Name) ->
-        Options = #{targets => [{name, Name}], for_ms => 3000},
+        Options = #{targets => [{name, Name}], for_ms => 1500},
         {ok, #{~"warnings" := Warnings}} = profile(Node, Options),
         [Code || #{~"code" := Code} <- Warnings]
     end,
@@ -299,7 +299,7 @@ busy(Node, Name, Function) ->
     ok.
 
 profile(Node, Options) ->
-    dyno_profile:run([Node], maps:merge(#{for_ms => 1000}, Options)).
+    dyno_profile:run([Node], maps:merge(#{for_ms => 700}, Options)).
 
 rows(Name, Recording) ->
     [Run] = dyno_recording:runs(Recording),

@@ -13,9 +13,7 @@ suite() ->
 
 each_release() ->
     [
-        closed_load,
         levels,
-        within_a_budget,
         calls_and_times_are_right,
         durations
     ].

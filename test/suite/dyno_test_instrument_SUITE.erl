@@ -14,8 +14,6 @@ recording, on console and page, in CSV, and in a threshold; and nothing of it st
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-each_release() -> [stacks_are_recorded].
-
 all() ->
     [
         is_everywhere,
@@ -215,15 +213,15 @@ profiles(Config) ->
         {[Name || #{~"name" := Name} <- Profiles], Run}
     end,
     try
-        {ok, Off} = run(Config, #{duration_ms => 1000, level => off}, #{}),
+        {ok, Off} = run(Config, #{duration_ms => 500, level => off}, #{}),
         ?assertMatch({[], _}, Profiles(Off)),
-        {ok, Sampled} = run(Config, #{duration_ms => 1000, level => off}, #{profile => sample}),
+        {ok, Sampled} = run(Config, #{duration_ms => 500, level => off}, #{profile => sample}),
         {ok, _} = dyno_recording:validate(Sampled),
         ?assertMatch({[~"stacks", ~"waiting_stacks"], _}, Profiles(Sampled)),
         {ok, Page} = dyno_report:render(html, Sampled, #{}),
         ?assertMatch({_, _}, binary:match(iolist_to_binary(Page), ~"waiting_stacks")),
         ?assertMatch(#{~"profile" := ~"sample"}, maps:get(~"parameters", Sampled)),
-        {ok, Scheduled} = run(Config, #{duration_ms => 1000, profile => schedulers}, #{}),
+        {ok, Scheduled} = run(Config, #{duration_ms => 500, profile => schedulers}, #{}),
         {[~"stacks"], Run} = Profiles(Scheduled),
         ?assertMatch([_], dyno_recording:tables(Run, ~"runnable")),
         {error, Error} = run(Config, #{}, #{profile => time}),

@@ -32,7 +32,7 @@ busy(N) -> work(N), busy(N - 1).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-each_release() -> [calls_as_lines, limits_stop_it, whoever_goes].
+each_release() -> [calls_as_lines, whoever_goes].
 
 all() ->
     [

@@ -515,7 +515,7 @@ every_order_gives_the_same(Config) ->
             ?WHENFAIL(ct:pal("~p~n~p~n~p", [Mixed, Expected, Got]), Expected =:= Got)
         end
     ),
-    dyno_property:holds(Property, 500).
+    dyno_property:holds(Property, 200).
 
 trace() ->
     list({

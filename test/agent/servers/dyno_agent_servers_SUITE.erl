@@ -148,6 +148,13 @@ newest_release_only() ->
         single_calls,
         kinds_of_messages_are_bounded,
         a_busy_server_is_hooked_later,
+        a_callback_over_windows,
+        the_state_does_not_matter,
+        delay_of_bursts,
+        a_queue_of_its_own,
+        short_callbacks,
+        every_tenth_crashes,
+        stages_of_a_module,
         what_costs_too_much_is_left,
         nothing_is_left_of_a_killed_guard
     ].

@@ -16,6 +16,15 @@ guesses, and nothing is left in a node, however it ends.
 suite() ->
     [{timetrap, {minutes, 2}}].
 
+newest_release_only() ->
+    [
+        comparisons_count_for_the_function_that_compares,
+        large_collections_count_for_the_function_that_goes_on,
+        a_profile_says_what_its_shares_may_be_off_by,
+        a_folder_that_others_can_change_is_left_alone,
+        without_a_library_processes_are_asked
+    ].
+
 %% doc/measurements.md has a longer one.
 slow() -> [a_node_under_stress_lives_on].
 

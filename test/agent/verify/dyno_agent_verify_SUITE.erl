@@ -325,7 +325,7 @@ received(Node, Kind, N) ->
 
 %% It is stopped, and the other monitor goes on.
 a_monitor_that_never_returns(_Config) ->
-    lists:foreach(
+    dyno_parallel:each(
         fun(Shards) ->
             verifying([?BAD, ?NUMBERED], #{shards => Shards}, fun(Node, Pid) ->
                 Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
@@ -349,7 +349,8 @@ a_monitor_that_never_returns(_Config) ->
                 #{monitors := #{known_numbered := #{yes := 1000}}, gap := 1} = Verdicts
             end)
         end,
-        [1, 2]
+        [1, 2],
+        2
     ).
 
 the_tracer_is_killed(_Config) ->

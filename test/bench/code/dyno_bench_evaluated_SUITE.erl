@@ -18,7 +18,7 @@ and words, which do not depend on the machine; the interpreter needs many times 
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-each_release() -> [typed_in_erl, typed_in_iex].
+each_release() -> [typed_in_erl].
 
 all() ->
     [typed_in_erl, typed_in_iex, examples_of_erl, examples_of_iex, assertions, refused, isolated].
