@@ -72,7 +72,7 @@ priority_max_is_not_seen(_Config) ->
     on_node(["+S", "1"], fun(Node) ->
         ok = run(Node, hog, spin),
         ok = run(Node, first, first_of_all),
-        Text = text(profile(Node, 2000)),
+        Text = text(profile(Node, 3000)),
         ct:log("~ts", [Text]),
         Flat = re:replace(Text, "\\s+", " ", [global, {return, binary}]),
         Doubt = "first of [^ ]+ works at priority max, and dyno looks only when it waits",
@@ -139,7 +139,7 @@ names_are_one_each(_Config) ->
     on_node([], fun(Node) ->
         [spawn(Node, timer, sleep, [infinity]) || _ <- lists:seq(1, 2000)],
         [spawn(Node, ?MODULE, asleep, []) || _ <- lists:seq(1, 500)],
-        Recording = profile(Node, 2000),
+        Recording = profile(Node, 2500),
         Named = [
             W
          || #{~"processes" := Name, ~"waiting" := W} <- rows(~"waiting", Recording),
@@ -171,7 +171,7 @@ finds_the_one_that_works_among_many(_Config) ->
     on_node(["+P", "500000"], fun(Node) ->
         ok = erpc:call(Node, ?MODULE, crowd, [100_000]),
         ok = run(Node, worker, work_and_sleep),
-        Recording = profile(Node, 2500),
+        Recording = profile(Node, 4000),
         Functions =
             #{
                 F => Total
@@ -193,7 +193,7 @@ who_lives_has_not_ended(_Config) ->
     on_node([], fun(Node) ->
         ok = run(Node, leak, leak),
         {ok, Recording} = dyno_record:run([Node], #{
-            duration_ms => 2000, patterns => [atom_to_list(?MODULE)], servers => []
+            duration_ms => 3000, patterns => [atom_to_list(?MODULE)], servers => []
         }),
         [#{~"discovered" := Seen, ~"alive" := Alive}] = [
             R
@@ -211,7 +211,7 @@ bursts_count_for_what_they_take(_Config) ->
     on_node([], fun(Node) ->
         ok = run(Node, hog, hog),
         ok = run(Node, births, births),
-        Recording = profile(Node, 2000),
+        Recording = profile(Node, 3000),
         Functions =
             #{
                 F => Total
