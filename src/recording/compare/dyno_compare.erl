@@ -72,6 +72,8 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
     runs => pos_integer(),
     %% The code's work changes with the calls before it, or response times within runs.
     drifts => true,
+    %% The shares of the processors that other programs took, if they differ much.
+    others => {Old :: float(), New :: float()},
     verdict := verdict()
 }.
 
@@ -295,6 +297,7 @@ title(_Both) -> ~"Comparison of the rounds' medians and the runs' means".
 -doc "Reasons to doubt a comparison.".
 -spec warnings([change()], [difference()]) -> [{binary(), binary()}].
 warnings(Changes, Differences) ->
+    Others = [Of || #{others := Of} <- Changes],
     Rounds = [C || #{of_each := round, kind := Kind} = C <- Changes, Kind =/= presence],
     ByValue = [
         x
@@ -332,6 +335,11 @@ warnings(Changes, Differences) ->
                 "depends on how long the runs lasted"
             },
             {
+                ~"others",
+                lists:sublist(Others, 1),
+                others(Others)
+            },
+            {
                 ~"one_run",
                 [x || #{verdict := one_run} <- Changes],
                 "one run of a size says nothing about chance: where a recording has no more, the "
@@ -339,6 +347,15 @@ warnings(Changes, Differences) ->
             }
         ]
     ].
+
+others([]) ->
+    "";
+others([{Old, New} | _]) ->
+    io_lib:format(
+        "other programs took at least ~ts of the processors in the old recording, and ~ts in the "
+        "new: times have no verdict; measure both on the same quiet machine",
+        [dyno_unit:format(Share, ~"ratio") || Share <- [Old, New]]
+    ).
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({commands, Same, Same}) ->

@@ -281,6 +281,12 @@ doubt(_Condition, #{item := Item, metric := Metric, verdict := one_run}) ->
         "recordings; measure both with --repeat 5",
         [Metric, Item]
     );
+doubt(_Condition, #{others := {Old, New}} = Change) ->
+    Shares = [dyno_unit:format(Share, ~"ratio") || Share <- [Old, New]],
+    io_lib:format(
+        "~ts, but other programs took at least ~ts of the processors before and ~ts now",
+        [sentence(Change) | Shares]
+    );
 doubt(_Condition, #{drifts := true, of_each := round} = Change) ->
     [sentence(Change), ", but the time of the code depends on how long it is measured"];
 doubt(_Condition, #{drifts := true} = Change) ->
@@ -300,6 +306,8 @@ longer(_Condition, [#{verdict := one_run} | _]) ->
     "";
 longer(_Condition, [#{drifts := true} | _]) ->
     "";
+longer(_Condition, [#{others := _} | _]) ->
+    "; measure both on the same quiet machine (parts of the system that are no targets count, too)";
 longer(_Condition, [#{of_each := round} | _]) ->
     "; measure longer (--for), or allow more";
 longer(_Condition, [#{low := undefined} | _]) ->

@@ -33,16 +33,23 @@ most() -> ?MOST.
     [dyno_compare:change()].
 changes([Last | _] = Earlier, New) ->
     Exact = dyno_compare:changes({Last, New}, #{metrics => exact}),
-    Others =
-        case length(Earlier) < ?LEAST of
+    Calm = [Of || Of <- Earlier, is_calm(Of)],
+    Random =
+        case length(Calm) < ?LEAST of
             true -> by_repetitions(Last, New);
-            false -> by_recordings(lists:sublist(Earlier, ?MOST), New)
+            false -> by_recordings(lists:sublist(Calm, ?MOST), New)
         end,
     [
         Change
-     || #{verdict := Verdict} = Change <- Others ++ Exact,
+     || #{verdict := Verdict} = Change <- Random ++ Exact,
         lists:member(Verdict, [slower, faster, more, less])
     ].
+
+%% Other programs change times; memory may be compared.
+is_calm(Document) ->
+    not lists:any(
+        fun dyno_finding_machine:is_beyond/1, maps:values(dyno_finding_machine:others(Document))
+    ).
 
 by_repetitions(Last, New) ->
     [C || #{of_each := run, kind := K} = C <- dyno_compare:changes({Last, New}, #{}), K =/= exact].
@@ -64,10 +71,11 @@ values(Document) ->
 %% 0, such as the share of errors, has no logarithm: use thresholds. Only total memory is compared:
 %% parts of a few kB come and go.
 judged(Document) ->
+    IsCalm = is_calm(Document),
     [
         Metric
      || #{kind := Kind, metric := Name} = Metric <- dyno_compare_metrics:metrics(Document, []),
-        Kind =:= time orelse Kind =:= amount,
+        (Kind =:= time andalso IsCalm) orelse Kind =:= amount,
         not is_map_key(drifts, Metric),
         not lists:member(Name, ?PARTS_OF_MEMORY),
         Value <- [value(Metric)],

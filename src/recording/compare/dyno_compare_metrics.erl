@@ -24,7 +24,9 @@
     %% The work of a code changes with the calls before it: no verdict holds. Of a test: its course.
     drifts => true | float(),
     %% The error of each value from its run's course; asked metrics only.
-    errors => [dyno_stats_runs:error(), ...]
+    errors => [dyno_stats_runs:error(), ...],
+    %% Of times in a test: the share of the processors that other programs took.
+    others => float()
 }.
 
 -type value() :: number() | undefined.
@@ -81,7 +83,8 @@ metrics(#{~"command" := ~"bench"} = Document, Names) ->
 metrics(#{~"command" := Command} = Document, Names) when
     Command =:= ~"test"; Command =:= ~"record"
 ->
-    lists:append([
+    Others = dyno_finding_machine:others(Document),
+    OfPlaces = lists:append([
         [
             with_course(M, Runs)
          || {Name, Kind, Better} <- ?OF_TESTS,
@@ -91,7 +94,9 @@ metrics(#{~"command" := Command} = Document, Names) when
         ] ++ work(Place, Runs) ++ lists:append([named(Name, Place, Runs) || Name <- ?OF_NODES]) ++
             functions(Place, Runs)
      || {Place, Runs} <- places(Document)
-    ]) ++ by_name((Names -- [Name || {Name, _, _} <- ?OF_TESTS]) -- ?OF_NODES, Document);
+    ]),
+    Further = (Names -- [Name || {Name, _, _} <- ?OF_TESTS]) -- ?OF_NODES,
+    [with_others(M, Others) || M <- OfPlaces ++ by_name(Further, Document)];
 metrics(Document, _Names) ->
     lists:append([all(Place, Runs) || {Place, Runs} <- places(Document)]).
 
@@ -145,6 +150,15 @@ with_course(#{metric := Name} = Metric, Runs) ->
         _ -> Metric
     end.
 
+%% Times depend on the processors that others left.
+with_others(#{item := Item, kind := Kind} = Metric, Others) when
+    Kind =:= time; Kind =:= other_time
+->
+    Of = [Share || Size := Share <- Others, hd(string:split(Item, ": ")) =:= of_size(Size)],
+    maps:merge(Metric, maps:from_list([{others, Share} || Share <- Of]));
+with_others(Metric, _Others) ->
+    Metric.
+
 %% The reductions of an operation: of the processes that called the measured functions, if all were
 %% followed in each run.
 work(Place, Runs) ->
@@ -196,7 +210,7 @@ by_name(Names, Document) ->
 -spec change(metric(), {value(), value()}, {value(), value(), value()}, dyno_compare:verdict()) ->
     dyno_compare:change().
 change(Metric, {Old, New}, {Ratio, Low, High}, Verdict) ->
-    (maps:without([values, errors], Metric))#{
+    (maps:without([values, errors, others], Metric))#{
         old => Old, new => New, ratio => Ratio, low => Low, high => High, verdict => Verdict
     }.
 
@@ -223,9 +237,11 @@ places(Document) ->
 place(#{~"labels" := Labels, ~"size" := Size}) when
     is_integer(Size), Labels =:= #{} orelse is_map_key(~"size", Labels)
 ->
-    <<"size ", (integer_to_binary(Size))/binary>>;
+    of_size(Size);
 place(#{~"labels" := Labels}) ->
     dyno_recording_run:id(Labels, 1).
+
+of_size(Size) -> <<"size ", (integer_to_binary(Size))/binary>>.
 
 -spec code(binary(), dyno_recording:run(), Runs :: non_neg_integer()) -> binary().
 code(Code, _Run, 1) -> Code;

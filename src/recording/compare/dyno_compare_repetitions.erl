@@ -15,7 +15,8 @@ sides: a ratio is known that holds at any time.
 Other metrics have Welch's interval (dyno_stats_welch): two repetitions a side give an interval,
 five make it narrow. Intervals that decide one condition (high percentiles of all sizes, or the
 memory of all sizes and nodes) hold together at 95 % (Bonferroni). Intervals of functions hold each
-alone. A side with one run has no interval and no verdict.
+alone. A side with one run has no interval and no verdict. Nor have times if other programs took
+far more of the processors on one side than on the other.
 """.
 
 -export([changes/3, in_words/3, ratio/2, mean/1]).
@@ -54,6 +55,19 @@ family(#{kind := other_time, item := Item, metric := ~"time per call"}) ->
 family(#{metric := Metric}) ->
     Metric.
 
+change({#{others := Old} = Metric, #{others := New} = NewMetric}, Threshold, How) ->
+    Without = {maps:remove(others, Metric), NewMetric},
+    case dyno_finding_machine:is_beyond(abs(New - Old)) of
+        true ->
+            maps:merge(change(Without, Threshold, How), #{
+                low => undefined,
+                high => undefined,
+                verdict => undecided,
+                others => {Old, New}
+            });
+        false ->
+            change(Without, Threshold, How)
+    end;
 change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {Level, How}) ->
     #{kind := Kind, better := Better} = Metric,
     Factor = drift(Metric) * drift(NewMetric),

@@ -10,7 +10,7 @@ It is a lower bound: only time outside the kernel counts. The kernel's work for 
 program's, and took a fifth of two processors in a test over the loopback.
 """.
 
--export([findings/1, others/1]).
+-export([findings/1, others/1, is_beyond/1]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -33,8 +33,12 @@ findings(Document) ->
                 "part of the system that is not named as a target counts, too."
             >>
         })
-     || {Share, Size} <- [Worst], Share > dyno_finding_limits:value(others_busy)
+     || {Share, Size} <- [Worst], is_beyond(Share)
     ].
+
+-doc "Whether other programs change results noticeably if they take this share.".
+-spec is_beyond(number()) -> boolean().
+is_beyond(Share) -> Share > dyno_finding_limits:value(others_busy).
 
 -doc "By size, if the load is dyno's and a target runs on dyno's machine.".
 -spec others(dyno_recording:document()) -> #{Size :: number() => Share :: float()}.

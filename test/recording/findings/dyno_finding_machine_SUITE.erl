@@ -10,11 +10,14 @@
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [other_programs, not_known].
+all() -> [other_programs, not_known, comparisons].
 
 document(Host, Metrics) -> document(Host, ~"shop@here", Metrics).
 
 document(Host, Node, Metrics) ->
+    document(Host, Node, Metrics, [{1, 0.3, 1000}, {2, 0.89, 2000}]).
+
+document(Host, Node, Metrics, Runs) ->
     Series = fun(Name, Value) ->
         #{
             name => Name,
@@ -24,14 +27,15 @@ document(Host, Node, Metrics) ->
             values => [Value, Value]
         }
     end,
-    Run = fun(Size, User) ->
+    Run = fun({Id, {Size, User, Throughput}}) ->
         #{
-            id => integer_to_binary(Size),
+            id => integer_to_binary(Id),
+            repetition => Id,
             size => Size,
             status => complete,
             nodes => [#{name => Node, schedulers_online => 2}],
             metrics => [
-                #{name => ~"throughput", value => 1000 * Size, unit => ~"1/s"},
+                #{name => ~"throughput", value => Throughput, unit => ~"1/s"},
                 #{name => ~"workers.max", value => Size, unit => ~"count"}
                 | Metrics
             ],
@@ -43,7 +47,7 @@ document(Host, Node, Metrics) ->
         }
     end,
     Empty = dyno_recording:new(test, ~"a", #{}, #{~"cores" => 2, ~"hostname" => Host}),
-    lists:foldl(fun(R, D) -> dyno_recording:add_run(D, R) end, Empty, [Run(1, 0.3), Run(2, 0.89)]).
+    lists:foldl(fun(R, D) -> dyno_recording:add_run(D, Run(R)) end, Empty, lists:enumerate(Runs)).
 
 %% Of two processors the node takes 0.4 and the load 0.2. The kernel's 0.1 may be for packets.
 other_programs(_Config) ->
@@ -77,3 +81,34 @@ not_known(_Config) ->
         end
      || Document <- [document(~"there", [Cpu]), document(~"here", [])]
     ].
+
+%% A disturbed machine makes neither side slower; the same share on both sides is in both.
+comparisons(_Config) ->
+    Of = fun(User, Throughputs) ->
+        Cpu = #{name => ~"generator.cpu", value => 0.2, unit => ~"ratio"},
+        Document = document(~"here", ~"shop@localhost", [Cpu], [{1, User, T} || T <- Throughputs]),
+        dyno_recording:put(Document, status, complete)
+    end,
+    Calm = Of(0.3, [1000, 1010, 990]),
+    Disturbed = Of(0.89, [400, 410, 390]),
+    {ok, Condition} = dyno_compare_gate:parse("slower > 10%"),
+    Judge = fun(Old, New) ->
+        Changes = dyno_compare:changes({Old, New}, #{}),
+        Failing = dyno_compare_gate:failing(Condition, Changes),
+        Gate = dyno_compare_gate:verdict(Condition, Changes, Failing),
+        {map_get(result, Gate), map_get(text, Gate), dyno_compare:warnings(Changes, [])}
+    end,
+    {unknown, Text, Warnings} = Judge(Calm, Disturbed),
+    ?assertMatch(
+        {_, _},
+        binary:match(Text, ~"other programs took at least 0 % of the processors before and 59 %")
+    ),
+    ?assertMatch([_], [W || {~"others", W} <- Warnings]),
+    ?assertMatch({unknown, _, _}, Judge(Disturbed, Calm)),
+    ?assertMatch({fail, _, _}, Judge(Calm, Of(0.3, [400, 410, 390]))),
+    ?assertMatch({fail, _, _}, Judge(Of(0.89, [1000, 1010, 990]), Disturbed)),
+    ?assertEqual([], dyno_compare_history:changes([Calm, Calm, Calm, Calm], Disturbed)),
+    ?assertMatch(
+        [#{verdict := slower} | _],
+        dyno_compare_history:changes([Disturbed, Calm, Calm, Calm], Of(0.3, [400, 410, 390]))
+    ).
