@@ -51,23 +51,21 @@ path(Path) ->
 -spec describe(term()) -> binary().
 describe(missing) ->
     ~"it is missing";
-describe(null) ->
-    ~"this is null";
-describe(Value) when is_boolean(Value) -> ~"this is a boolean";
-describe(Value) when is_integer(Value) -> short("this is the integer ", Value);
-describe(Value) when is_float(Value) -> short("this is the number ", Value);
-describe(Value) when is_binary(Value), byte_size(Value) =< 30 ->
-    case is_utf8(Value) of
-        true -> iolist_to_binary(["this is the string ", json:encode(Value)]);
-        false -> ~"this is a string that is not UTF-8"
-    end;
-describe(Value) when is_binary(Value) -> ~"this is a string";
-describe([]) ->
-    ~"this is an empty list";
-describe(Value) when is_list(Value) -> ~"this is a list";
+describe(Value) when is_list(Value), Value =/= [] -> ~"this is a list";
 describe(Value) when is_map(Value) -> ~"this is an object";
-describe(_) ->
-    ~"this is no JSON value".
+describe(Value) ->
+    try iolist_to_binary(json:encode(Value)) of
+        Text when is_binary(Value), byte_size(Text) > 32 -> ~"this is a string";
+        Text -> <<"this is ", (kind(Value))/binary, (string:slice(Text, 0, 30))/binary>>
+    catch
+        error:_ when is_binary(Value) -> ~"this is a string that is not UTF-8";
+        error:_ -> ~"this is no JSON value"
+    end.
+
+kind(Value) when is_integer(Value) -> ~"the integer ";
+kind(Value) when is_float(Value) -> ~"the number ";
+kind(Value) when is_binary(Value) -> ~"the string ";
+kind(_Value) -> ~"".
 
 -spec text(unicode:chardata()) -> binary().
 text(Chars) ->
@@ -360,6 +358,3 @@ wording(Type) -> ["an object (", atom_to_binary(Type), ")"].
 
 counted(Before, Count) ->
     iolist_to_binary([Before, integer_to_binary(Count), ","]).
-
-short(Text, Value) ->
-    iolist_to_binary([Text, string:slice(json:encode(Value), 0, 30)]).

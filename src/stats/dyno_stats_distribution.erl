@@ -155,18 +155,17 @@ counted_cdf(K, Points, _, Groups) ->
 %% Power series in q as lists of their first coefficients: multiplied and divided by 1 - q^M.
 
 times(M, Series) ->
-    times(Series, lists:duplicate(min(M, length(Series)), 0) ++ Series, []).
+    Shifted = lists:sublist(lists:duplicate(M, 0) ++ Series, length(Series)),
+    lists:zipwith(fun(A, B) -> A - B end, Series, Shifted).
 
-times([A | As], [B | Bs], Done) -> times(As, Bs, [A - B | Done]);
-times([], _, Done) -> lists:reverse(Done).
-
+%% Each coefficient is its own plus the divided one M places before.
 divided_by(M, Series) ->
-    divided_by(Series, lists:duplicate(M, 0), [], []).
+    lists:reverse(
+        lists:foldl(fun(A, Done) -> [A + before(M, Done) | Done] end, [], Series)
+    ).
 
-%% In blocks of M coefficients: each is its own plus the divided one M places before.
-divided_by([], _, Block, Done) -> lists:reverse(Done, lists:reverse(Block));
-divided_by(As, [], Block, Done) -> divided_by(As, lists:reverse(Block), [], Block ++ Done);
-divided_by([A | As], [B | Bs], Block, Done) -> divided_by(As, Bs, [A + B | Block], Done).
+before(M, Done) when length(Done) < M -> 0;
+before(M, Done) -> lists:nth(M, Done).
 
 factorial(0) -> 1;
 factorial(N) -> N * factorial(N - 1).

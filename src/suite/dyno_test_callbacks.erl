@@ -10,7 +10,7 @@
 -export([new/4, with_timeout_ms/2, stop/1]).
 -export([module/1, given/1, invariants/4]).
 %% For the forms, and for other callers of the suite's modules
--export([call/3, call/5, optional/4, optional_of/5, tear_down/3, bad_return/5, wrong/3]).
+-export([call/3, call/5, optional/4, optional_of/5, tear_down/3, bad_return/5, wrong/3, read/4]).
 -export([format_error/1, fault/1]).
 
 -export_type([t/0, form/0, reason/0, result/1, info/0]).
@@ -159,6 +159,19 @@ tear_down(#{module := Module, sandbox := Sandbox} = Callbacks, Function, State) 
             ok = stop(New),
             Result
     end.
+
+-doc "What a reader takes from the result of a callback.".
+-spec read(result(term()), {t(), atom(), arity()}, Read, Expected :: string()) ->
+    result(Part)
+when
+    Read :: fun((term()) -> {ok, Part} | error).
+read({ok, Value}, {Callbacks, Function, Arity}, Read, Expected) ->
+    case Read(Value) of
+        {ok, Part} -> {ok, Part};
+        error -> bad_return(Callbacks, Function, Arity, Value, Expected)
+    end;
+read({error, _} = Error, _Callback, _Read, _Expected) ->
+    Error.
 
 -spec bad_return(t(), atom(), arity(), term(), string()) -> {error, dyno_error:error()}.
 bad_return(#{module := Module}, Function, Arity, Value, Expected) ->

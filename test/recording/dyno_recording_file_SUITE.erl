@@ -21,23 +21,13 @@ all() ->
         finds_every_cut,
         refuses_to_write_what_it_would_not_read,
         readers_see_whole_files,
-        full_disk,
-        folder_not_writable,
         a_missing_folder_is_a_mistake,
         who_may_read_it
     ].
 
-init_per_testcase(full_disk, Config) ->
-    Folder = folder(full_disk, Config),
-    case dyno_disk:mount(Folder, 64) of
-        ok -> [{folder, Folder} | Config];
-        Skip -> Skip
-    end;
 init_per_testcase(Case, Config) ->
     [{folder, folder(Case, Config)} | Config].
 
-end_per_testcase(full_disk, Config) ->
-    dyno_disk:unmount(proplists:get_value(folder, Config));
 end_per_testcase(_, _) ->
     ok.
 
@@ -190,45 +180,6 @@ read_until_written(Path, Reads) ->
         {ok, #{~"runs" := [_]}} = dyno_recording_file:read(Path),
         read_until_written(Path, Reads + 1)
     end.
-
-%% A real file system of 64 kB: the small recording fits, the large one does not.
-full_disk(Config) ->
-    Path = path(Config),
-    Small = small(),
-    ok = dyno_file:writable(Path),
-    ok = dyno_recording_file:write(Path, Small),
-    {error, {write, Path, enospc} = Reason} = dyno_recording_file:write(Path, large(~"large")),
-    ?assertNotEqual(
-        nomatch, string:find(dyno_recording_file:format_error(Reason), "the disk is full")
-    ),
-    ?assertEqual({ok, Small}, dyno_recording_file:read(Path)),
-    ?assertEqual({ok, ["r.json"]}, file:list_dir(filename:dirname(Path))),
-    %% Filled to the last byte: told beforehand.
-    {error, enospc} = file:write_file(path(Config, "filler"), binary:copy(~"x", 65_536)),
-    {error, {write, Path, enospc}} = dyno_file:writable(Path),
-    {error, {write, Path, enospc}} = dyno_recording_file:write(Path, Small),
-    ?assertEqual({ok, Small}, dyno_recording_file:read(Path)).
-
-folder_not_writable(Config) ->
-    ok = file:write_file(path(Config, "file"), ~"x"),
-    Below = path(Config, "file/r.json"),
-    {error, {write, Below, enotdir} = Reason} = dyno_file:writable(Below),
-    ?assertNotEqual(
-        nomatch, string:find(dyno_recording_file:format_error(Reason), "file is not a folder")
-    ),
-    {error, {write, Below, enotdir}} = dyno_recording_file:write(Below, small()),
-    Folder = proplists:get_value(folder, Config),
-    ?assertEqual({error, {not_a_file, Folder}}, dyno_file:writable(Folder)),
-    [
-        begin
-            {error, {write, Path, _} = Error} = dyno_file:writable(Path),
-            ?assertNotEqual(
-                nomatch, string:find(dyno_recording_file:format_error(Error), "cannot be written")
-            ),
-            {error, {write, Path, _}} = dyno_recording_file:write(Path, small())
-        end
-     || filelib:is_dir("/proc/self"), Path <- ["/proc/self/r.json"]
-    ].
 
 %% Also for root, who could create it.
 a_missing_folder_is_a_mistake(Config) ->

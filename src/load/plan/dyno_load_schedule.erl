@@ -186,23 +186,13 @@ in_segment(N, {Start, Length, Before, _Upto, From, To}) ->
 count(#{length_ns := LengthNs} = Schedule, Ns) when Ns > LengthNs ->
     count(Schedule, LengthNs);
 count(#{pacing := even} = Schedule, Ns) ->
-    Near = trunc(sum(Schedule, Ns)),
-    exact(max(0, Near - 2), Schedule, Ns);
-count(Schedule, Ns) ->
-    sum(Schedule, Ns).
-
-%% Rounding may put the sum one off: the arrivals themselves decide.
-exact(K, Schedule, Ns) ->
-    case due(K, Schedule) of
-        Due when is_integer(Due), Due < Ns -> exact(K + 1, Schedule, Ns);
-        _ -> K
-    end.
-
-sum(#{curve := {constant, Numerator, Denominator}}, Ns) ->
+    IsDue = fun(Nth) -> due(Nth - 1, Schedule) < Ns end,
+    %% `never` is greater than any number.
+    Most = hd([N || N <- [1 bsl Bits || Bits <- lists:seq(0, 62)], not IsDue(N)]),
+    dyno_stats_distribution:largest_rank(IsDue, 1, Most);
+count(#{curve := {constant, Numerator, Denominator}}, Ns) ->
     Ns * Numerator / (Denominator * ?S);
-sum(#{curve := {times, Times}}, Ns) ->
-    before(Ns, Times, 0, byte_size(Times) div 8);
-sum(#{curve := {segments, Segments}}, Ns) ->
+count(#{curve := {segments, Segments}}, Ns) ->
     lists:sum([
         part_of(Ns - Start, Segment)
      || {Start, _, _, _, _, _} = Segment <- tuple_to_list(Segments), Start < Ns
@@ -210,17 +200,6 @@ sum(#{curve := {segments, Segments}}, Ns) ->
 
 part_of(Ns, {_, Length, Before, Upto, _, _}) when Ns >= Length -> Upto - Before;
 part_of(Ns, {_, Length, _, _, From, To}) -> (From + (To - From) * Ns / (2 * Length)) * Ns / ?S.
-
-before(_Ns, _Times, Low, Low) ->
-    Low;
-before(Ns, Times, Low, High) ->
-    Middle = (Low + High) div 2,
-    case Times of
-        <<_:Middle/binary-unit:64, Due:64, _/binary>> when Due < Ns ->
-            before(Ns, Times, Middle + 1, High);
-        _ ->
-            before(Ns, Times, Low, Middle)
-    end.
 
 -doc "The random times in order, from the first.".
 -spec stream(schedule()) -> stream().

@@ -182,48 +182,35 @@ open_loads() ->
     IsLimited = fun(Part) -> dyno_load_verdict:of_part(Part) =:= generator end,
     Started = fun(Key) -> fun(#{Key := Count, started := N}) -> {Count, N} end end,
     [
-        {~"load.offered", ~"Offered load", ~"1/s", fun(#{offered := Rate}) -> {Rate, 1} end},
-        {~"load.achieved", ~"Achieved load", ~"1/s", fun(#{started := N, seconds := Seconds}) ->
-            {N / Seconds, N}
-        end},
-        {~"load.achieved_share", ~"Achieved share of the offered load", ~"ratio", fun(
-            #{started := N, arrivals := Arrivals}
-        ) ->
-            {min(1.0, N / max(1, Arrivals)), N}
-        end},
-        {~"load.dropped", ~"Arrivals that never started", ~"count", fun(#{parts := Parts}) ->
-            {lists:sum([dyno_load_result:dropped(Part) || Part <- Parts]), 1}
-        end},
-        {
-            ~"load.queued",
-            ~"Arrivals that were due while all workers were busy",
-            ~"count",
-            Started(queued)
-        },
-        {
-            ~"load.lagged",
-            ~"Arrivals that the generator began over 1 ms late",
-            ~"count",
-            Started(lagged)
-        },
-        {
-            ~"load.saturated",
-            ~"Phases in which the load was saturated",
-            ~"count",
-            Phases(IsSaturated)
-        },
-        {
-            ~"load.generator_limited",
-            ~"Phases in which the generator was the bottleneck",
-            ~"count",
-            Phases(IsLimited)
-        },
-        {~"load.schedule_lag.p99", ~"Schedule lag of the generator, p99", ~"ns", fun
-            (#{schedule_lag := #{count := N} = Lag}) when N > 0 ->
-                {dyno_histogram:quantile(Lag, 0.99), N};
-            (_) ->
-                none
-        end}
+        {<<"load.", Name/binary>>, Title, Unit, Of}
+     || {Name, Title, Unit, Of} <- [
+            {~"offered", ~"Offered load", ~"1/s", fun(#{offered := Rate}) -> {Rate, 1} end},
+            {~"achieved", ~"Achieved load", ~"1/s", fun(#{started := N, seconds := Seconds}) ->
+                {N / Seconds, N}
+            end},
+            {~"achieved_share", ~"Achieved share of the offered load", ~"ratio", fun(
+                #{started := N, arrivals := Arrivals}
+            ) ->
+                {min(1.0, N / max(1, Arrivals)), N}
+            end},
+            {~"dropped", ~"Arrivals that never started", ~"count", fun(#{parts := Parts}) ->
+                {lists:sum([dyno_load_result:dropped(Part) || Part <- Parts]), 1}
+            end},
+            {~"queued", ~"Arrivals that were due while all workers were busy", ~"count",
+                Started(queued)},
+            {~"lagged", ~"Arrivals that the generator began over 1 ms late", ~"count",
+                Started(lagged)},
+            {~"saturated", ~"Phases in which the load was saturated", ~"count",
+                Phases(IsSaturated)},
+            {~"generator_limited", ~"Phases in which the generator was the bottleneck", ~"count",
+                Phases(IsLimited)},
+            {~"schedule_lag.p99", ~"Schedule lag of the generator, p99", ~"ns", fun
+                (#{schedule_lag := #{count := N} = Lag}) when N > 0 ->
+                    {dyno_histogram:quantile(Lag, 0.99), N};
+                (_) ->
+                    none
+            end}
+        ]
     ].
 
 -spec of_all() -> [description()].

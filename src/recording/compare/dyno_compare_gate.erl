@@ -99,16 +99,19 @@ greatest_first(Changes) ->
     end,
     lists:sort(fun(A, B) -> Distance(A) >= Distance(B) end, Changes).
 
-%% In the condition's direction. Twice as slow is 100 %, for times and for throughput, in either
-%% direction.
-is_beyond(#{share := Share} = Condition, #{old := Old, new := New} = Change) ->
-    case is_upwards(Condition, Change) of
-        true -> New > Old * (1 + Share);
-        false -> Old > New * (1 + Share)
-    end.
+%% Twice as slow is 100 %, for times and for throughput, in either direction.
+is_beyond(#{share := Share} = Condition, Change) ->
+    {From, To, _, _} = forward(Condition, Change),
+    To > From * (1 + Share).
 
-is_upwards(#{subject := Subject}, #{better := Better}) ->
-    (Subject =:= ~"faster") =:= (Better =:= higher).
+%% The values and the interval of their ratio, so that more is worse, or for `faster` better.
+forward(#{subject := Subject}, #{old := Old, new := New, low := Low, high := High} = Change) ->
+    #{better := Better} = Change,
+    case (Subject =:= ~"faster") =:= (Better =:= higher) of
+        true -> {Old, New, Low, High};
+        false when Low =:= undefined -> {New, Old, Low, High};
+        false -> {New, Old, 1 / max(High, 1.0e-300), 1 / max(Low, 1.0e-300)}
+    end.
 
 %% Exact metrics are not random.
 is_judged(#{kind := exact}) -> true;
@@ -123,11 +126,7 @@ is_open(Condition, #{low := undefined, verdict := Verdict} = Change) ->
 is_open(#{share := Share} = Condition, Change) ->
     reach(Condition, Change) > 1 + Share.
 
-reach(Condition, #{low := Low, high := High} = Change) ->
-    case is_upwards(Condition, Change) of
-        true -> High;
-        false -> 1 / max(Low, 1.0e-300)
-    end.
+reach(Condition, Change) -> element(4, forward(Condition, Change)).
 
 -doc "The names in conditions that are compared only on request.".
 -spec names([t()]) -> dyno_compare_metrics:names().
@@ -167,7 +166,7 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
             {[], [], []} ->
                 {undefined, unknown, ["there is nothing to compare in the recordings"]};
             {[], [], _} ->
-                {undefined, pass, [passed(Condition, Asked), not_asked(Others)]}
+                {undefined, pass, [passed(Condition, Asked), best_only(Asked), not_asked(Others)]}
         end,
     #{
         kind => change,
@@ -200,18 +199,13 @@ asked(Condition, #{item := Item, metric := Metric} = Whole, Changes) ->
         M =:= Calm,
         is_open(Condition, Whole),
         not is_open(Condition, C),
-        not (is_beyond(Condition, Whole) andalso is_worse(Condition, Whole))
+        not (is_beyond(Condition, Whole) andalso is_certain(Condition, Whole))
     ],
     hd(Parts ++ [Whole]).
 
-%% The interval has no value of unchanged code.
-is_worse(_Condition, #{low := undefined}) ->
-    false;
-is_worse(Condition, #{low := Low, high := High} = Change) ->
-    case is_upwards(Condition, Change) of
-        true -> Low > 1;
-        false -> High < 1
-    end.
+%% Whether the interval has no value of unchanged code.
+is_certain(_Condition, #{low := undefined}) -> false;
+is_certain(Condition, Change) -> element(3, forward(Condition, Change)) > 1.
 
 %% Changes without an interval come first: nothing is known of them.
 furthest_first(Condition, Changes) ->
@@ -255,6 +249,12 @@ names_of(Changes) ->
 
 listed([Name]) -> Name;
 listed(Names) -> [lists:join(", ", lists:droplast(Names)), " and ", lists:last(Names)].
+
+best_only(Asked) ->
+    [
+        "; whole runs differ too much, so a slowdown that comes and goes may not be seen"
+     || lists:any(fun dyno_compare_metrics:is_calm/1, Asked)
+    ].
 
 not_asked(Others) ->
     case lists:uniq([Metric || #{metric := Metric, verdict := V} <- Others, is_unsure(V)]) of

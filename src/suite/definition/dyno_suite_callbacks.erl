@@ -11,7 +11,7 @@
 -export([form/0, warnings/1, connection/1]).
 -export([suite/1, init_suite/1, init_run/3, load/4, end_run/3, end_suite/2]).
 
--import(dyno_test_callbacks, [call/3, optional/4, tear_down/3, bad_return/5]).
+-import(dyno_test_callbacks, [call/3, optional/4, tear_down/3, read/4]).
 
 -type callbacks() :: dyno_test_callbacks:t().
 
@@ -35,11 +35,14 @@ connection(Options) ->
 
 -spec suite(callbacks()) -> dyno_test_callbacks:result(dyno_suite:config()).
 suite(Callbacks) ->
-    case call(Callbacks, suite, []) of
-        {ok, Config} when is_map(Config) -> with_operation(Config, Callbacks);
-        {ok, Other} -> bad_return(Callbacks, suite, 0, Other, "a map");
-        {error, _} = Error -> Error
+    maybe
+        {ok, Config} ?=
+            read(call(Callbacks, suite, []), {Callbacks, suite, 0}, fun config/1, "a map"),
+        with_operation(Config, Callbacks)
     end.
+
+config(Config) when is_map(Config) -> {ok, Config};
+config(_Other) -> error.
 
 %% Without a load there are no operations.
 with_operation(#{load := none} = Config, _Callbacks) ->
@@ -53,21 +56,18 @@ with_operation(Config, Callbacks) ->
 
 -spec init_suite(callbacks()) -> dyno_test_callbacks:result(term()).
 init_suite(Callbacks) ->
-    case optional(Callbacks, init_suite, [], {ok, undefined}) of
-        {ok, {ok, State}} -> {ok, State};
-        {ok, Other} -> bad_return(Callbacks, init_suite, 0, Other, "{ok, SuiteState}");
-        {error, _} = Error -> Error
-    end.
+    Result = optional(Callbacks, init_suite, [], {ok, undefined}),
+    read(Result, {Callbacks, init_suite, 0}, fun state/1, "{ok, SuiteState}").
+
+state({ok, State}) -> {ok, State};
+state(_Other) -> error.
 
 -spec init_run(callbacks(), pos_integer(), term()) ->
     dyno_test_callbacks:result({[dyno_suite:target()], term()}).
 init_run(Callbacks, Size, SuiteState) ->
-    maybe
-        {ok, Value} ?= optional(Callbacks, init_run, [Size, SuiteState], {ok, [], SuiteState}),
-        error ?= run(Value),
-        Expected = "{ok, [Node], RunState}, with Node or {Node, Patterns}, each node once,",
-        bad_return(Callbacks, init_run, 2, Value, Expected)
-    end.
+    Result = optional(Callbacks, init_run, [Size, SuiteState], {ok, [], SuiteState}),
+    Expected = "{ok, [Node], RunState}, with Node or {Node, Patterns}, each node once,",
+    read(Result, {Callbacks, init_run, 2}, fun run/1, Expected).
 
 run({ok, Nodes, State}) ->
     maybe

@@ -17,7 +17,7 @@ results for `dyno_test`; `dyno_performerl_load` calls `start_load` and `stop_loa
 -export([form/0, warnings/1, suite/1, init_suite/1, init_run/3, load/4, end_run/3, end_suite/2]).
 -export([format_error/1]).
 
--import(dyno_test_callbacks, [call/3, tear_down/3, bad_return/5]).
+-import(dyno_test_callbacks, [call/3, tear_down/3, read/4]).
 
 -type callbacks() :: dyno_test_callbacks:t().
 -type result(Value) :: dyno_test_callbacks:result(Value).
@@ -134,14 +134,10 @@ suite(Callbacks) ->
 described([], Config, _Callbacks) ->
     {ok, Config};
 described([{Function, Read, Expected} | Rest], Config, Callbacks) ->
-    case call(Callbacks, Function, []) of
-        {ok, Value} ->
-            case Read(Value) of
-                {ok, Part} -> described(Rest, maps:merge(Config, Part), Callbacks);
-                error -> bad_return(Callbacks, Function, 0, Value, Expected)
-            end;
-        {error, _} = Error ->
-            Error
+    Result = call(Callbacks, Function, []),
+    maybe
+        {ok, Part} ?= read(Result, {Callbacks, Function, 0}, Read, Expected),
+        described(Rest, maps:merge(Config, Part), Callbacks)
     end.
 
 name(Name) ->
@@ -179,32 +175,31 @@ patterns(_Other) ->
 init_suite(Callbacks) ->
     %% These suites ran in rebar3, which starts these applications: suites just call httpc.
     _ = [application:ensure_all_started(Application) || Application <- [ssl, inets]],
-    case call(Callbacks, test_setup, []) of
-        {ok, {ok, Info}} -> {ok, Info};
-        {ok, Other} -> bad_return(Callbacks, test_setup, 0, Other, "{ok, TestInfo}");
-        {error, _} = Error -> Error
-    end.
+    Info = fun
+        ({ok, Info}) -> {ok, Info};
+        (_Other) -> error
+    end,
+    read(call(Callbacks, test_setup, []), {Callbacks, test_setup, 0}, Info, "{ok, TestInfo}").
 
 -doc "`setup_run/1`, which starts the nodes.".
 -spec init_run(callbacks(), non_neg_integer(), term()) -> result({[dyno_suite:target()], run()}).
 init_run(Callbacks, Size, _SuiteState) ->
-    Expected = "{run_started, [Node]}",
-    case call(Callbacks, setup_run, [Size]) of
-        {ok, {run_started, [_ | _] = Names} = Value} ->
-            case lists:all(fun is_atom/1, Names) of
-                true ->
-                    Nodes = lists:uniq(Names),
-                    %% Not as a hidden node, as in dyno: start_load may read nodes().
-                    lists:foreach(fun net_kernel:connect_node/1, Nodes -- [node()]),
-                    {ok, {[{Node, default} || Node <- Nodes], #{nodes => Nodes}}};
-                false ->
-                    bad_return(Callbacks, setup_run, 1, Value, Expected)
-            end;
-        {ok, Other} ->
-            bad_return(Callbacks, setup_run, 1, Other, Expected);
-        {error, _} = Error ->
-            Error
+    Result = call(Callbacks, setup_run, [Size]),
+    maybe
+        {ok, Nodes} ?=
+            read(Result, {Callbacks, setup_run, 1}, fun started/1, "{run_started, [Node]}"),
+        %% Not as a hidden node, as in dyno: start_load may read nodes().
+        lists:foreach(fun net_kernel:connect_node/1, Nodes -- [node()]),
+        {ok, {[{Node, default} || Node <- Nodes], #{nodes => Nodes}}}
     end.
+
+started({run_started, [_ | _] = Names}) ->
+    case lists:all(fun is_atom/1, Names) of
+        true -> {ok, lists:uniq(Names)};
+        false -> error
+    end;
+started(_Other) ->
+    error.
 
 -doc "The suite gives its load itself: command-line options do not apply.".
 -spec load(callbacks(), non_neg_integer(), run(), {performerl, dyno_load_spec:override()}) ->
@@ -225,14 +220,17 @@ end_run(Callbacks, Run, Info) ->
             {info, Value} -> Value;
             none -> undefined
         end,
-    case tear_down(Callbacks, teardown_run, RunInfo) of
-        {ok, run_ended} ->
-            {ok, run_ended};
-        {ok, Other} ->
-            bad_return(Callbacks, teardown_run, 1, Other, "run_ended");
-        {error, _} = Error ->
-            _ = [stop_node(Node) || #{nodes := Nodes} <- [Run], Node <- Nodes, Node =/= node()],
-            Error
+    Result = tear_down(Callbacks, teardown_run, RunInfo),
+    _ = [
+        stop_node(Node)
+     || {error, _} <- [Result], #{nodes := Nodes} <- [Run], Node <- Nodes, Node =/= node()
+    ],
+    read(Result, {Callbacks, teardown_run, 1}, only(run_ended), "run_ended").
+
+only(Value) ->
+    fun
+        (Is) when Is =:= Value -> {ok, Value};
+        (_Other) -> error
     end.
 
 stop_node(Node) ->
@@ -246,11 +244,7 @@ stop_node(Node) ->
 -doc "`test_teardown/1`.".
 -spec end_suite(callbacks(), term()) -> result(term()).
 end_suite(Callbacks, Info) ->
-    case tear_down(Callbacks, test_teardown, Info) of
-        {ok, ok} -> {ok, ok};
-        {ok, Other} -> bad_return(Callbacks, test_teardown, 1, Other, "ok");
-        {error, _} = Error -> Error
-    end.
+    read(tear_down(Callbacks, test_teardown, Info), {Callbacks, test_teardown, 1}, only(ok), "ok").
 
 -spec format_error(gives_load_itself) -> unicode:chardata().
 format_error(gives_load_itself) ->

@@ -21,7 +21,6 @@ all() ->
         the_load_does_not_grow,
         medians,
         sentences,
-        shown,
         one_size,
         a_server,
         a_full_server
@@ -155,43 +154,6 @@ medians(_Config) ->
     end,
     Document = document([run(S, R, Values(S, R)) || S <- [1, 2, 4, 8], R <- [1, 2, 3]]),
     ?assertEqual([], dyno_finding_over_sizes:findings(Document)).
-
-%% In sentences with their limits and with what to do, in every report that shows the recording.
-shown(_Config) ->
-    Runs = [
-        run(S, 1, #{p50 => 1_000_000 * S, queue => 10 * S, throughput => 1000})
-     || S <- [1, 2, 4]
-    ],
-    Document0 = document(Runs),
-    Findings = dyno_finding_over_sizes:findings(Document0),
-    Document = dyno_recording:add_tables(Document0, [dyno_finding:table(undefined, Findings)]),
-    ?assertEqual(Findings, [Finding || {null, Finding} <- dyno_finding:read(Document)]),
-    lists:foreach(
-        fun({Format, Options, Said}) ->
-            {ok, Report} = dyno_report:render(Format, Document, Options),
-            Text = re:replace(iolist_to_binary(Report), ~"\\s+", ~" ", [global, {return, binary}]),
-            ?assertMatch({_, _}, binary:match(Text, Said), {Format, Said, Text})
-        end,
-        [
-            {console, #{}, Said}
-         || Said <- [
-                ~"Findings WARNING with 2 workers throughput is 1000 /s, no more than with 1 1000 /s",
-                ~"WARNING at size 2 responses take 2.0 times as long as at 1: 2 ms (p50) 1 ms at 1, 2",
-                ~"Limit 1.5 times: Users wait",
-                ~"Do: See which resource is saturated then, in the findings that follow.",
-                ~"Limit 80 %: More load brings less",
-                ~"WARNING the message queue of db holds 40 messages at size 4 10 at 1, 20 at 2, 40",
-                ~"Limit 3: Each message waits for all before it. Do: Make its callbacks shorter"
-            ]
-        ] ++
-            [
-                {console, #{full => false}, ~"holds 40 messages at size 4 Do: Make its callbacks"},
-                {md, #{}, ~"WARNING the message queue of db holds 40 messages at size 4. Make its"},
-                {junit, #{}, ~"WARNING the message queue of db holds 40 messages at size 4. Make"},
-                {github, #{}, ~"::warning title=saturation::the message queue of db holds 40"},
-                {html, #{}, ~"\"text\":\"the message queue of db holds 40 messages at size 4\""}
-            ]
-    ).
 
 sentences(_Config) ->
     Said = fun(Label, Values) ->

@@ -34,7 +34,6 @@ all() ->
         some_patterns_match_nothing,
         no_pattern_matches,
         size_zero,
-        callback_raises,
         callback_returns_something_else,
         tear_down_fails,
         callbacks_are_missing,
@@ -402,35 +401,6 @@ expected(test_teardown) -> ~"ok is expected".
 named(Callback, Arguments) ->
     Arity = length(string:lexemes(Arguments, ", ")),
     iolist_to_binary(io_lib:format("~s/~b", [Callback, Arity])).
-
-%% A tear-down that fails has the nodes stopped: this one is given as nobody's.
-spared(teardown_run) ->
-    [
-        {setup_run, "setup_run(Size) -> mark({setup_run, Size}), {run_started, [node()]}.\n"},
-        {get_trace_patterns, "get_trace_patterns() -> [{string, to_upper, 1}].\n"},
-        {start_load, "start_load(_, _) -> string:to_upper(\"a\"), {load_started, started}.\n"}
-    ];
-spared(_) ->
-    [].
-
-callback_raises(Config) ->
-    [
-        begin
-            Text = io_lib:format("~s(~s) -> error(oops).~n", [Callback, Arguments]),
-            Name = list_to_atom(lists:concat([Callback, "_raises"])),
-            Source = write(Config, Name, [{Callback, Text} | spared(Callback)]),
-            Parts = [named(Callback, Arguments), ~"oops", ~".erl:"],
-            case {What, run(Config, Source, #{})} of
-                {refused, {error, Reason}} ->
-                    says(dyno_error:format(Reason), Parts),
-                    ?assertEqual(2, dyno_error:exit_status(Reason));
-                {failed, {ok, Document}} ->
-                    failed(Document, Parts)
-            end,
-            ?assertEqual({Name, Marks}, {Name, dyno_suites:marks(Config)})
-        end
-     || {Callback, Arguments, What, Marks} <- mistakes()
-    ].
 
 %% dyno_test_callbacks_SUITE has those that are called alike.
 callback_returns_something_else(Config) ->
