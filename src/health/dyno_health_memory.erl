@@ -13,6 +13,8 @@
 -import(dyno_finding_limits, [value/1]).
 
 -define(SOON_S, 3600).
+%% Collections of a process in the time of all looks.
+-define(HARDLY, 10).
 
 -spec checks() -> [dyno_health:check()].
 checks() ->
@@ -264,8 +266,8 @@ kept({_, ~"segment_cache", Held, _}) ->
         "which gives segments back at once."};
 kept({_, Name, Held, Used}) ->
     {warning,
-        text("Allocator ~ts holds ~ts and uses ~ts of it (~b %).", [
-            Name, bytes(Held), bytes(Used), round(100 * Used / Held)
+        text("Most of that is held by allocator ~ts, which uses ~ts (~b %).", [
+            Name, bytes(Used), round(100 * Used / Held)
         ]),
         "Now: nothing: it may be left of a peak, and is used again at the next one. Only if the "
         "machine needs it, restart the node at a quiet time. Later: lower the peak (fewer "
@@ -416,10 +418,22 @@ garbage(PerS, Each, Looks) ->
         ])
     ),
     Busy = dyno_health_code:busiest(Looks),
-    {Subject, Evidence, Advice, Closer} =
+    Senders =
+        #{
+            Pid => length(N) > 2 andalso lists:max(N) - lists:min(N) =< ?HARDLY
+         || {Pid, Asked} <- suspects(Looks), N <- [[C || #{~"minor_gcs" := C} <- Asked]]
+        },
+    {Subject, Sends, Evidence, Advice, Closer} =
         case {Tables, Busy} of
+            {_, {Who, _, _, Pid}} when map_get(Pid, Senders) ->
+                {Who, [", most likely of messages from ", Who],
+                    [who(Busy), " Its own heap is hardly collected: its terms are in others."],
+                    "Now: nothing. Later: send a key or a part of the term; or keep it once, in "
+                    "persistent_term or as a binary, which is not copied.", [
+                        "dyno profile NODE \"", Pid, "\""
+                    ]};
             {[{Size, Name, Objects} | _], _} ->
-                {Name,
+                {Name, "",
                     text("Table ~ts has ~ts, of ~ts on average. ~ts", [
                         Name, objects(Objects), bytes(Size), who(Busy)
                     ]),
@@ -432,7 +446,7 @@ garbage(PerS, Each, Looks) ->
                     ),
                     ~"dyno trace NODE \"ets:lookup/2 -> caller\""};
             {[], {Who, _, _, _}} ->
-                {Who, who(Busy),
+                {Who, "", who(Busy),
                     "Now: see whether it makes, sends or looks up large terms (dyno profile --kind "
                     "memory). Later: send a key or a part of such a term; or keep it once, in "
                     "persistent_term or as a binary, which is not copied.",
@@ -440,6 +454,7 @@ garbage(PerS, Each, Looks) ->
             {[], none} ->
                 {
                     ~"garbage",
+                    "",
                     ~"",
                     ~"Now: nothing. Later: see which functions make it.",
                     ~"dyno profile NODE --kind memory"
@@ -447,9 +462,9 @@ garbage(PerS, Each, Looks) ->
         end,
     finding(warning, {garbage, garbage_bytes_per_s, 50}, {Subject, PerS}, #{
         text => text(
-            "collections free ~ts of terms a second, ~ts for each reduction (call); usual are up "
-            "to 60 B",
-            [bytes(round(PerS)), bytes(round(Each))]
+            "collections free ~ts of terms a second~ts, ~ts for each reduction (call); usual are "
+            "up to 60 B",
+            [bytes(round(PerS)), Sends, bytes(round(Each))]
         ),
         evidence => Evidence,
         advice => Advice,

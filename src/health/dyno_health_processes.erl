@@ -113,18 +113,55 @@ never_waiting(Looks) ->
 %% A collection makes a heap smaller: it must not be so in any look.
 heaps(Looks) ->
     [
-        heap(Pid, Asked, First, Last, PerS, Looks)
+        Finding
      || {Pid, Asked, _} <- lasting(Looks),
-        [First | _] = Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
-        Sizes =:= lists:sort(Sizes),
-        length(lists:usort(Sizes)) >= enough(3, Looks),
         not has_long_queue(Asked),
-        Last <- [lists:last(Sizes)],
-        PerS <- [(Last - First) / span(Looks)],
+        Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
+        Finding <-
+            case Sizes =:= lists:sort(Sizes) of
+                true -> always_more(Pid, Asked, Sizes, Looks);
+                false -> postponing(Pid, Asked, Sizes, Looks)
+            end
+    ].
+
+always_more(Pid, Asked, [First | _] = Sizes, Looks) ->
+    Last = lists:last(Sizes),
+    PerS = (Last - First) / span(Looks),
+    [
+        heap(Pid, Asked, First, Last, PerS, Looks)
+     || length(lists:usort(Sizes)) >= enough(3, Looks),
         PerS > value(heap_per_s),
         Last > ?HEAP_BYTES,
         Last > 1.2 * First
     ].
+
+%% The heap of a gen_statem, of which a collection may take a part: the least of two looks grows.
+postponing(Pid, Asked, [A, B, _, _ | _] = Sizes, Looks) ->
+    [Y, Z | _] = lists:reverse(Sizes),
+    {First, Last} = {min(A, B), min(Y, Z)},
+    PerS = (Last - First) / span(Looks),
+    [
+        finding(note, {heap_grows, postponed_per_s, 62}, {name(Asked), PerS}, #{
+            text => text(
+                "the heap of ~ts grows by ~ts a second, though no message waits: it may postpone "
+                "events",
+                [name(Asked), bytes(round(PerS))]
+            ),
+            evidence => text("From ~ts to ~ts. It stands in ~ts.", [
+                bytes(First), bytes(Last), Top
+            ]),
+            advice => ["Now: nothing. Later: ", keeps(Asked)],
+            look_closer => text("dyno servers NODE \"~ts\"", [
+                dyno_health_waits:short(Pid, name(Asked))
+            ])
+        })
+     || {[<<"gen_statem:loop", _/binary>> = Top | _], _, _} <- [stands(Asked)],
+        PerS > value(postponed_per_s),
+        Last > ?HEAP_BYTES / 2,
+        Last > 1.2 * First
+    ];
+postponing(_Pid, _Asked, _Sizes, _Looks) ->
+    [].
 
 heap(Pid, Asked, First, Last, PerS, Looks) ->
     {Severity, Left} =
@@ -144,7 +181,7 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
         evidence => text("From ~ts, and smaller in no look. It stands in ~ts.", [
             bytes(First), place_of(Asked)
         ]),
-        advice => <<(keeps_now(Severity))/binary, " Later: ", (keeps(Asked))/binary>>,
+        advice => [keeps_now(Severity), " Later: ", keeps(Asked)],
         look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
     }).
 

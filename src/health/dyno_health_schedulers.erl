@@ -267,11 +267,14 @@ native(Looks) ->
     PerS = mean([~"values", ~"vm.reductions"], Looks),
     known([busy_of(~"normal", Looks), PerS, schedulers(Looks)], ?NOT_READ, fun(Busy, R, Count) ->
         Each = R / max(0.001, Busy * Count),
-        Who = lists:uniq([
-            Group
-         || #{~"suspects" := Suspects} <- Looks,
-            #{~"native" := true, ~"group" := Group} <- Suspects
-        ]),
+        Who = lists:uniq(
+            [Group || {Group, _} <- long(~"long_schedule", Looks)] ++
+                [
+                    Group
+                 || #{~"suspects" := Suspects} <- Looks,
+                    #{~"native" := true, ~"group" := Group} <- Suspects
+                ]
+        ),
         [
             finding(
                 warning,

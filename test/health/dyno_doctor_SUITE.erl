@@ -24,6 +24,7 @@ all() ->
         names_further_illnesses,
         names_frequent_calls,
         setters_of_timers,
+        long_runs,
         a_stopped_node,
         a_server_of_another_node,
         a_saturated_node,
@@ -179,6 +180,27 @@ setters_of_timers(_Config) ->
     end,
     unlink(Lease),
     exit(Lease, kill).
+
+%% Copying a large message takes long, without a pause.
+long_runs(_Config) ->
+    Copies = spawn_link(fun() ->
+        Large = lists:seq(1, 4_000_000),
+        (fun Copy() ->
+            self() ! Large,
+            receive
+                _ -> Copy()
+            end
+        end)()
+    end),
+    ok = seen_running(Copies),
+    unlink(Copies),
+    exit(Copies, kill).
+
+seen_running(Pid) ->
+    case dyno_agent_some_calls:long_runs() of
+        #{Pid := Ms} when Ms >= 20 -> ok;
+        #{} -> seen_running(Pid)
+    end.
 
 %% It does not answer, and is seen from outside.
 a_stopped_node(_Config) ->

@@ -124,7 +124,9 @@ cases() ->
                 heap_bytes => fun(N) -> 20_000_000 + 5_000_000 * N end,
                 priority => ~"normal",
                 reductions => 10_000_000
-            }))#{values => #{~"vm.memory.binary" => 1.2e8, ~"vm.memory.total" => 2.0e8}}
+            }))#{
+                values => #{~"vm.memory.binary" => 1.2e8, ~"vm.memory.total" => 2.0e8}
+            }
         },
         %% It was drained meanwhile: bursts come.
         {
@@ -626,6 +628,31 @@ cases() ->
             ~"grows by 2 MB a second",
             one(#{heap_bytes => fun(N) -> 9_000_000 + 5_000_000 * N end})
         },
+        {
+            [heap_grows],
+            note,
+            ~"grows by 290 kB a second, though no message waits",
+            one(#{
+                heap_bytes => fun(N) ->
+                    element(N + 1, {6_700_000, 12_100_000, 9_600_000, 9_600_000, 17_900_000})
+                end,
+                status => ~"waiting",
+                stack => [~"gen_statem:loop/3", ~"proc_lib:init_p_do_apply/3"]
+            })
+        },
+        {
+            [garbage],
+            warning,
+            ~"most likely of messages from orders",
+            (one(#{minor_gcs => 3, reductions => 1_500_000}))#{
+                values => #{~"reclaimed" => 2.0e8}
+            }
+        },
+        {[long_schedule], warning, ~"few reductions, such as in a process of shop:spin/1", #{
+            counts => fun(_) -> #{reports => false} end,
+            values => #{~"vm.scheduler_utilisation.normal" => 0.6, ~"vm.reductions" => 100_000},
+            long => [long(~"long_schedule", ~"<0.4.0>", ~"shop:spin/1", 1, 120)]
+        }},
         {
             [links],
             warning,

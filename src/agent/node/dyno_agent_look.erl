@@ -83,6 +83,10 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 -define(MOST_ASKED, 300).
 -define(MOST_TRACED, 4).
 %% A second.
+-define(FEW_REDUCTIONS, 300_000).
+-define(FEW_SWITCHES, 5000).
+-define(FEW_PROCESSES, 5000).
+%% A second.
 -define(OFTEN, 20_000).
 %% A thousand timers a second and more, between two looks.
 -define(MORE_BYTES, 400_000).
@@ -338,10 +342,29 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         suspects := Chosen,
         stacks := #{},
         collecting := #{},
-        long := #{},
+        long := long_runs(Between, State),
         late := Used =:= late,
         counts := Counts
     }}.
+
+%% Before OTP 28 the runtime reports none; few run much, since there are few reductions.
+long_runs(
+    #{values := #{~"vm.reductions" := R, ~"vm.context_switches" := Switches} = Values}, #{
+        reports := false
+    }
+) when R < ?FEW_REDUCTIONS, Switches < ?FEW_SWITCHES ->
+    Busy = maps:get(~"vm.scheduler_utilisation.normal", Values, 0),
+    case Busy > 0.1 andalso erlang:system_info(process_count) < ?FEW_PROCESSES of
+        true ->
+            #{
+                {Pid, long_schedule, ~""} => {1, Ms}
+             || Pid := Ms <- dyno_agent_some_calls:long_runs()
+            };
+        false ->
+            #{}
+    end;
+long_runs(_Between, _State) ->
+    #{}.
 
 %% Only if blocks as of timers are made often.
 often(#{interval_ms := Ms, fixed_blocks := Made}) when 1000 * Made > ?OFTEN * Ms ->

@@ -10,6 +10,7 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 
 -export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
 -export([count/0, counts/1, often/0, failures/1, log_events/1, atom_makers/1, tidy/2]).
+-export([long_runs/0]).
 
 -import(dyno_agent_suspect, [within/3]).
 
@@ -21,6 +22,7 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 -define(SOME_INTERVALS, 24).
 -define(MANY_ROWS, 1000).
 -define(SOME_SET, 4).
+-define(LONG_MS, 20).
 %% What they set stays until a time, or until a process ends.
 -define(SETTERS, [{erlang, send_after, 3}, {erlang, start_timer, 3}, {erlang, monitor, 2}]).
 %% Each change of breakpoints waits for all schedulers: all functions at once, but these.
@@ -270,6 +272,43 @@ setters(Pids) ->
         2 * ?TIMEOUT_MS
     ).
 
+-doc """
+The processes that ran for 20 ms and more without a pause, and for how many milliseconds at most: in
+native functions, if the node makes few reductions. All processes are traced for 0.4 s.
+""".
+-spec long_runs() -> #{pid() => pos_integer()}.
+long_runs() ->
+    within(
+        fun() ->
+            Session = trace:session_create(?MODULE, self(), []),
+            _ = trace:process(Session, existing, true, [running, monotonic_timestamp]),
+            EndsMs = erlang:monotonic_time(millisecond) + ?TRACED_MS,
+            Runs = dyno_agent_census:waited(fun() -> runs(EndsMs, ?MOST_TRACED, #{}, #{}) end),
+            true = trace:session_destroy(Session),
+            Runs
+        end,
+        #{},
+        2 * ?TIMEOUT_MS
+    ).
+
+runs(_EndsMs, 0, _Since, Runs) ->
+    Runs;
+runs(EndsMs, Left, Since, Runs) ->
+    receive
+        {trace_ts, Pid, in, _, Ns} ->
+            runs(EndsMs, Left - 1, Since#{Pid => Ns}, Runs);
+        {trace_ts, Pid, out, _, Ns} ->
+            case (Ns - maps:get(Pid, Since, Ns)) div 1_000_000 of
+                Ms when Ms >= ?LONG_MS ->
+                    runs(EndsMs, Left - 1, Since, Runs#{Pid => max(Ms, maps:get(Pid, Runs, 0))});
+                _ ->
+                    runs(EndsMs, Left - 1, Since, Runs)
+            end;
+        {trace_ts, _, _, _, _} ->
+            runs(EndsMs, Left - 1, Since, Runs)
+    after max(0, EndsMs - erlang:monotonic_time(millisecond)) -> Runs
+    end.
+
 -doc "How often persistent terms are set or erased, by any process.".
 -spec term_changes() -> #{count := non_neg_integer(), per_s := number()} | unknown.
 term_changes() ->
@@ -391,9 +430,10 @@ atom_makers(Pids) ->
     ].
 
 -doc "Which of these processes call for a collection or hibernate, the most frequent first.".
--spec tidy(collects | hibernates, [pid()]) -> [
-    #{name | group | caller := binary(), times := pos_integer(), bytes := non_neg_integer()}
-].
+-spec tidy(collects | hibernates, [pid()]) ->
+    [
+        #{name | group | caller := binary(), times := pos_integer(), bytes := non_neg_integer()}
+    ].
 tidy(Kind, Pids) ->
     {_, Functions} = lists:keyfind(Kind, 1, ?COUNTED),
     [

@@ -211,10 +211,11 @@ details(Pids) ->
     ].
 
 detail(Pid) ->
-    case process_info(Pid, [message_queue_len, status, priority, total_heap_size, links]) of
+    Keys = [message_queue_len, status, priority, total_heap_size, links, garbage_collection],
+    case process_info(Pid, Keys) of
         undefined ->
             #{name => ~"", group => ~"", answered => false, ended => true};
-        [{_, Queue}, {_, Status}, {_, Priority}, {_, Words}, {_, Links}] ->
+        [{_, Queue}, {_, Status}, {_, Priority}, {_, Words}, {_, Links}, {_, Collected}] ->
             (relations(Pid, Queue, length(Links)))#{
                 answered => true,
                 name => dyno_agent_census:name(Pid),
@@ -224,6 +225,7 @@ detail(Pid) ->
                 priority => Priority,
                 links => length(Links),
                 heap_bytes => Words * erlang:system_info(wordsize),
+                minor_gcs => proplists:get_value(minor_gcs, Collected, 0),
                 ports => ports([Port || Port <- Links, is_port(Port)])
             }
     end.

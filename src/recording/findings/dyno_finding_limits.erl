@@ -113,6 +113,7 @@ all() ->
             ~"One process can use one scheduler at most, and others wait for it."},
         {busy_reductions, 1_000_000, ~"count/s", ~"So many take a tenth of a scheduler or more."},
         {heap_per_s, 500_000, ~"B/s", ~"Memory that only grows ends the node."},
+        {postponed_per_s, 200_000, ~"B/s", ~"Events that no state takes stay in memory."},
         {many_timers, 500_000, ~"count", ~"Each takes memory, and a message in the end."},
         {timers_per_s, 1000, ~"count/s", ~"Each takes memory, and a message in the end."},
         {timers_set, 20_000, ~"count/s", <<
