@@ -10,34 +10,43 @@ check returns its findings, or `{unknown, Reason}` if the looks lack data. Limit
 """.
 
 -export([checks/0, examined/2, across/1]).
--export_type([check/0, outcome/0]).
+-export_type([check/0, row/0, outcome/0]).
 
 -type check() :: #{
     name := atom(),
     title := binary(),
-    %% How many looks it needs: 2 by default.
-    looks => pos_integer(),
-    finding := fun(([dyno_health_look:look(), ...]) -> [dyno_finding:t()] | {unknown, binary()})
+    %% How many looks it needs.
+    looks := pos_integer(),
+    finding := finds()
 }.
+
+-doc "A check in a table of its module: name, title, looks, finding.".
+-type row() :: {atom(), binary(), Looks :: pos_integer(), finds()}.
+
+-type finds() ::
+    fun(([dyno_health_look:look(), ...]) -> [dyno_finding:t()] | {unknown, binary()}).
 
 -type outcome() :: {check(), [dyno_finding:t()] | {unknown, binary()}}.
 
 -doc "All checks, in order.".
 -spec checks() -> [check()].
 checks() ->
-    lists:append([
-        dyno_health_waits:checks(),
-        dyno_health_queues:checks(),
-        dyno_health_senders:checks(),
-        dyno_health_memory:checks(),
-        dyno_health_schedulers:checks(),
-        dyno_health_capacity:checks(),
-        dyno_health_system:checks(),
-        dyno_health_code:checks(),
-        dyno_health_processes:checks(),
-        dyno_health_collections:checks(),
-        dyno_health_services:checks()
-    ]).
+    [
+        #{name => Name, title => Title, looks => Looks, finding => Finding}
+     || {Name, Title, Looks, Finding} <- lists:append([
+            dyno_health_waits:checks(),
+            dyno_health_queues:checks(),
+            dyno_health_senders:checks(),
+            dyno_health_memory:checks(),
+            dyno_health_schedulers:checks(),
+            dyno_health_capacity:checks(),
+            dyno_health_system:checks(),
+            dyno_health_code:checks(),
+            dyno_health_processes:checks(),
+            dyno_health_collections:checks(),
+            dyno_health_services:checks()
+        ])
+    ].
 
 -doc "The results of all checks for a node; advised commands contain its name.".
 -spec examined(binary(), [dyno_health_look:look()]) -> [outcome()].
@@ -46,8 +55,7 @@ examined(_Node, Looks) when length(Looks) < 2 ->
 examined(Node, Looks) ->
     [{Check, one(Node, Check, Looks)} || Check <- checks()].
 
-one(Node, #{finding := Finding} = Check, Looks) ->
-    Least = maps:get(looks, Check, 2),
+one(Node, #{finding := Finding, looks := Least}, Looks) ->
     case length(Looks) >= dyno_health_look:enough(Least, Looks) of
         true -> of_node(Node, Finding(Looks));
         false -> {unknown, dyno_health_look:text("it needs ~b looks at the node", [Least])}
@@ -56,7 +64,7 @@ one(Node, #{finding := Finding} = Check, Looks) ->
 -doc "What only the looks at several nodes together show: the result, and at which node.".
 -spec across([{Node :: binary(), [dyno_health_look:look()]}]) -> [{Node :: binary(), outcome()}].
 across([_, _ | _] = Nodes) ->
-    [Check | _] = dyno_health_waits:checks(),
+    [Check | _] = checks(),
     [
         {Node, {Check, of_node(Node, [Finding])}}
      || {Node, Finding} <- dyno_health_waits:across(Nodes)

@@ -15,27 +15,13 @@
 -define(SOON_S, 3600).
 -define(DAY_S, 86_400).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{
-            name => processes_grow,
-            title => ~"processes that do not end",
-            looks => 3,
-            finding => fun processes/1
-        },
-        #{name => atoms_grow, title => ~"new atoms", finding => fun atoms/1},
-        #{
-            name => counts_grow,
-            title => ~"ports, tables and descriptors that are not closed",
-            looks => 4,
-            finding => fun counts/1
-        },
-        #{
-            name => near_limit,
-            title => ~"limits of processes, ports, atoms, tables and descriptors",
-            finding => fun near/1
-        }
+        {processes_grow, ~"processes that do not end", 3, fun processes/1},
+        {atoms_grow, ~"new atoms", 2, fun atoms/1},
+        {counts_grow, ~"ports, tables and descriptors that are not closed", 4, fun counts/1},
+        {near_limit, ~"limits of processes, ports, atoms, tables and descriptors", 2, fun near/1}
     ].
 
 processes(Looks) ->

@@ -18,30 +18,21 @@
 %% Cowboy at full load did 236 for each.
 -define(REDUCTIONS_PER_TIMER, 100).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{name => restarts, title => ~"workers that are restarted", finding => fun restarts/1},
-        #{name => code_server, title => ~"calls of the code server", finding => fun code_server/1},
-        #{name => reloads, title => ~"modules that are loaded again", finding => fun reloads/1},
-        #{name => resolver, title => ~"name resolution", finding => fun resolver/1},
-        #{name => disk_logs, title => ~"calls of disk logs", finding => fun disk_logs/1},
-        #{name => printing, title => ~"processes that print", finding => fun printing/1},
-        #{name => timers, title => ~"the timer server", finding => fun timers/1},
-        #{name => timers_set, title => ~"timers that are set", finding => fun timers_set/1},
-        #{
-            name => persistent_terms,
-            title => ~"changes of persistent terms",
-            finding => fun terms/1
-        },
-        #{name => monitors, title => ~"monitors", finding => fun monitors/1},
-        #{name => spawns, title => ~"processes that are started", finding => fun spawns/1},
-        #{
-            name => programs,
-            title => ~"programs that are started",
-            looks => 4,
-            finding => fun programs/1
-        }
+        {restarts, ~"workers that are restarted", 2, fun restarts/1},
+        {code_server, ~"calls of the code server", 2, fun code_server/1},
+        {reloads, ~"modules that are loaded again", 2, fun reloads/1},
+        {resolver, ~"name resolution", 2, fun resolver/1},
+        {disk_logs, ~"calls of disk logs", 2, fun disk_logs/1},
+        {printing, ~"processes that print", 2, fun printing/1},
+        {timers, ~"the timer server", 2, fun timers/1},
+        {timers_set, ~"timers that are set", 2, fun timers_set/1},
+        {persistent_terms, ~"changes of persistent terms", 2, fun terms/1},
+        {monitors, ~"monitors", 2, fun monitors/1},
+        {spawns, ~"processes that are started", 2, fun spawns/1},
+        {programs, ~"programs that are started", 4, fun programs/1}
     ].
 
 -spec busiest([dyno_health_look:look()]) ->

@@ -17,16 +17,11 @@
 -define(EACH_REDUCTIONS, 5000).
 -define(ENOUGH_SAMPLES, 8).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{name => hibernation, title => ~"hibernation", looks => 3, finding => fun hibernations/1},
-        #{
-            name => collecting,
-            title => ~"collections of one heap",
-            looks => 3,
-            finding => fun collecting/1
-        }
+        {hibernation, ~"hibernation", 3, fun hibernations/1},
+        {collecting, ~"collections of one heap", 3, fun collecting/1}
     ].
 
 %% Each hibernation is a collection of the whole heap. Many processes may do a few each.

@@ -16,26 +16,16 @@
 %% Collections of a process in the time of all looks.
 -define(HARDLY, 10).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{
-            name => table_grows,
-            title => ~"ETS tables that grow",
-            looks => 3,
-            finding => fun tables/1
-        },
-        #{
-            name => memory_grows,
-            title => ~"growth of memory",
-            looks => 4,
-            finding => fun grows/1
-        },
-        #{name => held, title => ~"memory held and not used", finding => fun held/1},
-        #{name => big_heap, title => ~"large heaps", finding => fun heaps/1},
-        #{name => binaries, title => ~"binaries", finding => fun binaries/1},
-        #{name => atom_memory, title => ~"memory of atoms", finding => fun atoms/1},
-        #{name => garbage, title => ~"copying and garbage", finding => fun garbage/1}
+        {table_grows, ~"ETS tables that grow", 3, fun tables/1},
+        {memory_grows, ~"growth of memory", 4, fun grows/1},
+        {held, ~"memory held and not used", 2, fun held/1},
+        {big_heap, ~"large heaps", 2, fun heaps/1},
+        {binaries, ~"binaries", 2, fun binaries/1},
+        {atom_memory, ~"memory of atoms", 2, fun atoms/1},
+        {garbage, ~"copying and garbage", 2, fun garbage/1}
     ].
 
 tables(Looks) ->

@@ -22,42 +22,18 @@
 -define(PROCESS_BYTES, 1000).
 -define(TABLE_BYTES, 100).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{
-            name => priority,
-            title => ~"processes of high priority",
-            looks => 3,
-            finding => fun priorities/1
-        },
-        #{
-            name => one_process,
-            title => ~"processes that never wait",
-            looks => 3,
-            finding => fun never_waiting/1
-        },
-        #{name => heap_grows, title => ~"heaps that grow", looks => 3, finding => fun heaps/1},
-        #{name => links, title => ~"links", looks => 3, finding => fun links/1},
-        #{
-            name => many_timers,
-            title => ~"timers, monitors and links of all processes",
-            looks => 4,
-            finding => fun timers/1
-        },
-        #{
-            name => table_scans,
-            title => ~"scans of whole tables",
-            looks => 3,
-            finding => fun scans/1
-        },
-        #{name => hot_table, title => ~"tables that many write", finding => fun hot_tables/1},
-        #{name => dictionary, title => ~"process dictionaries", finding => fun dictionaries/1},
-        #{
-            name => children,
-            title => ~"supervisors that list their children",
-            finding => fun listing/1
-        }
+        {priority, ~"processes of high priority", 3, fun priorities/1},
+        {one_process, ~"processes that never wait", 3, fun never_waiting/1},
+        {heap_grows, ~"heaps that grow", 3, fun heaps/1},
+        {links, ~"links", 3, fun links/1},
+        {many_timers, ~"timers, monitors and links of all processes", 4, fun timers/1},
+        {table_scans, ~"scans of whole tables", 3, fun scans/1},
+        {hot_table, ~"tables that many write", 2, fun hot_tables/1},
+        {dictionary, ~"process dictionaries", 2, fun dictionaries/1},
+        {children, ~"supervisors that list their children", 2, fun listing/1}
     ].
 
 priorities(Looks) ->

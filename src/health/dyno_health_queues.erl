@@ -34,21 +34,12 @@
 -define(WRITE_REDUCTIONS, 1000).
 -define(LONG_QUEUE, 1000).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{name => queue, title => ~"queues that do not drain", finding => fun queues/1},
-        #{
-            name => stuck,
-            title => ~"processes that wait while messages wait",
-            finding => fun stuck/1
-        },
-        #{
-            name => bottleneck,
-            title => ~"one busy server",
-            looks => 3,
-            finding => fun bottlenecks/1
-        }
+        {queue, ~"queues that do not drain", 2, fun queues/1},
+        {stuck, ~"processes that wait while messages wait", 2, fun stuck/1},
+        {bottleneck, ~"one busy server", 3, fun bottlenecks/1}
     ].
 
 queues(Looks) ->

@@ -22,29 +22,17 @@
 -define(SPIN, 0.2).
 -define(NOT_READ, ~"the schedulers were not read").
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{name => dirty_io, title => ~"dirty I/O schedulers", finding => fun dirty_io/1},
-        #{name => dirty_cpu, title => ~"dirty CPU schedulers", finding => fun dirty_cpu/1},
-        #{
-            name => schedulers_full,
-            title => ~"normal schedulers and run queues",
-            finding => fun full/1
-        },
-        #{name => long_schedule, title => ~"long native calls", finding => fun long_schedules/1},
-        #{name => long_gc, title => ~"long collections", finding => fun long_gcs/1},
-        #{
-            name => stands_still,
-            title => ~"a node that stands still",
-            finding => fun stands_still/1
-        },
-        #{name => busy_wait, title => ~"busy waiting", finding => fun busy_wait/1},
-        #{
-            name => more_schedulers,
-            title => ~"schedulers against processors",
-            finding => fun processors/1
-        }
+        {dirty_io, ~"dirty I/O schedulers", 2, fun dirty_io/1},
+        {dirty_cpu, ~"dirty CPU schedulers", 2, fun dirty_cpu/1},
+        {schedulers_full, ~"normal schedulers and run queues", 2, fun full/1},
+        {long_schedule, ~"long native calls", 2, fun long_schedules/1},
+        {long_gc, ~"long collections", 2, fun long_gcs/1},
+        {stands_still, ~"a node that stands still", 2, fun stands_still/1},
+        {busy_wait, ~"busy waiting", 2, fun busy_wait/1},
+        {more_schedulers, ~"schedulers against processors", 2, fun processors/1}
     ].
 
 busy(Kind) -> [~"values", <<"vm.scheduler_utilisation.", Kind/binary>>].

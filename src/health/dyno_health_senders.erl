@@ -20,11 +20,11 @@
     ~"prim_socket:send/4"
 ]).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{name => suspended, title => ~"suspended senders", finding => fun suspended/1},
-        #{name => full_socket, title => ~"sockets that are not read", finding => fun sockets/1}
+        {suspended, ~"suspended senders", 2, fun suspended/1},
+        {full_socket, ~"sockets that are not read", 2, fun sockets/1}
     ].
 
 -doc "Whether a process is suspended in most looks, by a port or a link or without progress.".

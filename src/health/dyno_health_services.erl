@@ -12,19 +12,19 @@
 -import(dyno_health_look, [waiting_in/2, last/1, enough/2]).
 -import(dyno_finding_limits, [value/1]).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{name => log_handlers, title => ~"log handlers", finding => fun handlers/1},
-        #{name => log_events, title => ~"events that are logged", finding => fun log_events/1},
-        #{name => no_log, title => ~"whether the node logs", finding => fun no_log/1},
-        #{name => log_files, title => ~"files of the log", looks => 4, finding => fun log_files/1},
-        #{name => applications, title => ~"applications", finding => fun applications/1},
-        #{name => cluster, title => ~"the other nodes of the cluster", finding => fun cluster/1},
-        #{name => transactions, title => ~"Mnesia's transactions", finding => fun transactions/1},
-        #{name => mnesia_overload, title => ~"Mnesia's log", finding => fun overload/1},
-        #{name => tracing, title => ~"who else traces", finding => fun tracing/1},
-        #{name => emulator, title => ~"the emulator", finding => fun emulator/1}
+        {log_handlers, ~"log handlers", 2, fun handlers/1},
+        {log_events, ~"events that are logged", 2, fun log_events/1},
+        {no_log, ~"whether the node logs", 2, fun no_log/1},
+        {log_files, ~"files of the log", 4, fun log_files/1},
+        {applications, ~"applications", 2, fun applications/1},
+        {cluster, ~"the other nodes of the cluster", 2, fun cluster/1},
+        {transactions, ~"Mnesia's transactions", 2, fun transactions/1},
+        {mnesia_overload, ~"Mnesia's log", 2, fun overload/1},
+        {tracing, ~"who else traces", 2, fun tracing/1},
+        {emulator, ~"the emulator", 2, fun emulator/1}
     ].
 
 service(Key, Look) -> dyno_health_look:at([~"services", Key], Look).

@@ -14,29 +14,17 @@
 %% Of the processors, by a hypervisor.
 -define(MUCH, 0.2).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{
-            name => throttled,
-            title => ~"the container's processor quota",
-            finding => fun throttled/1
-        },
-        #{name => steal, title => ~"processors that others use", finding => fun taken/1},
-        #{
-            name => memory_limit,
-            title => ~"the container's memory limit",
-            finding => fun memory_limit/1
-        },
-        #{name => swap, title => ~"swapping", finding => fun swap/1},
-        #{name => fragmented, title => ~"free memory in large pieces", finding => fun fragmented/1},
-        #{name => pressure, title => ~"pressure on memory and disks", finding => fun pressure/1},
-        #{name => disk, title => ~"disks", finding => fun disk/1},
-        #{
-            name => network,
-            title => ~"retransmissions and full accept queues",
-            finding => fun network/1
-        }
+        {throttled, ~"the container's processor quota", 2, fun throttled/1},
+        {steal, ~"processors that others use", 2, fun taken/1},
+        {memory_limit, ~"the container's memory limit", 2, fun memory_limit/1},
+        {swap, ~"swapping", 2, fun swap/1},
+        {fragmented, ~"free memory in large pieces", 2, fun fragmented/1},
+        {pressure, ~"pressure on memory and disks", 2, fun pressure/1},
+        {disk, ~"disks", 2, fun disk/1},
+        {network, ~"retransmissions and full accept queues", 2, fun network/1}
     ].
 
 %% Without a container there is no such value: nothing is wrong.

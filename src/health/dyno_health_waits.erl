@@ -21,18 +21,14 @@
     ~"global:set_lock1/3"
 ]).
 
--spec checks() -> [dyno_health:check()].
+-spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        #{name => call_cycle, title => ~"calls that wait for each other", finding => fun cycles/1},
-        #{
-            name => waited_for,
-            title => ~"one server that all wait for",
-            finding => fun waited_for/1
-        },
-        #{name => global_lock, title => ~"global's locks", finding => fun locks/1},
-        #{name => failures, title => ~"calls that fail", finding => fun failures/1},
-        #{name => logger, title => ~"processes that wait to log", finding => fun logger_callers/1}
+        {call_cycle, ~"calls that wait for each other", 2, fun cycles/1},
+        {waited_for, ~"one server that all wait for", 2, fun waited_for/1},
+        {global_lock, ~"global's locks", 2, fun locks/1},
+        {failures, ~"calls that fail", 2, fun failures/1},
+        {logger, ~"processes that wait to log", 2, fun logger_callers/1}
     ].
 
 -spec short(binary(), binary()) -> binary().
