@@ -12,6 +12,7 @@ Nodes on another machine or of another user are not visible.
 -export([findings/1, read/1, judged/2]).
 -export_type([seen/0]).
 
+-import(dyno_agent_os, [lines/1, fields/1]).
 -import(dyno_health_look, [finding/4, text/2]).
 
 -type thread() :: #{
@@ -91,12 +92,10 @@ inodes(Port) ->
     [
         Inode
      || File <- ["/proc/net/tcp", "/proc/net/tcp6"],
-        Line <- binary:split(content(File), ~"\n", [global, trim_all]),
+        Line <- lines(content(File)),
         [_, Local, _, ~"0A", _, _, _, _, _, Inode | _] <- [fields(Line)],
         binary:longest_common_suffix([Local, End]) =:= byte_size(End)
     ].
-
-fields(Line) -> binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
 
 has_socket(Pid, Inode) ->
     Link = "socket:[" ++ binary_to_list(Inode) ++ "]",

@@ -35,6 +35,8 @@ which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
 -export([read/0, parse/2, processor_ns/0]).
 %% What was read
 -export([difference/2, describe/0, all/0]).
+%% Texts of /proc
+-export([lines/1, fields/1, number/1]).
 
 -export_type([raw/0, texts/0]).
 
@@ -349,9 +351,11 @@ await(_Earlier, _Later) ->
 
 %% Texts
 
+-spec lines(binary()) -> [binary()].
 lines(Text) ->
     binary:split(Text, ~"\n", [global, trim_all]).
 
+-spec fields(binary()) -> [binary()].
 fields(Line) ->
     binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
 
@@ -364,6 +368,8 @@ value(Key, Text) ->
         [_] -> []
     end.
 
+-doc "The number that a text begins with, if any.".
+-spec number(binary()) -> [non_neg_integer()].
 number(<<Blank, Rest/binary>>) when Blank =:= $\s; Blank =:= $\t -> number(Rest);
 number(<<Digit, _/binary>> = Text) when Digit >= $0, Digit =< $9 -> [digits(Text, 0)];
 number(_Text) -> [].

@@ -9,6 +9,8 @@
 -export([read/0, parse/1]).
 -export_type([reading/0]).
 
+-import(dyno_agent_os, [lines/1, fields/1, number/1]).
+
 -type reading() :: #{Name :: binary() => number()}.
 
 -define(FILES_MS, 3000).
@@ -134,13 +136,3 @@ pairs([Heads, Values | Rest], Names) ->
     Found ++ pairs(Rest, Names);
 pairs(_, _Names) ->
     [].
-
-lines(Text) -> binary:split(Text, ~"\n", [global, trim_all]).
-
-fields(Line) -> binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
-
-number(Word) ->
-    case string:to_integer(Word) of
-        {N, ~""} when is_integer(N) -> [N];
-        _ -> []
-    end.

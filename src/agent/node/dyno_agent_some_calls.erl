@@ -96,7 +96,11 @@ inspections(Pids) ->
 
 inspected(Pids) ->
     #{
-        Pid => #{inspects => #{item => text("~0tP", [hd(Items), 6]), per_s => length(Items) / S}}
+        Pid => #{
+            inspects => #{
+                item => dyno_agent_census:text("~0tP", [hd(Items), 6]), per_s => length(Items) / S
+            }
+        }
      || Pid := {S, Calls} <- called([{{erlang, process_info, 2}, true}], Pids),
         [_ | _] = Items <- [[Item || {_, {_, _, [Of, Item]}} <- Calls, Of =:= Pid]]
     }.
@@ -404,7 +408,7 @@ failures(Pids) ->
 
 server(Pid) when is_pid(Pid) -> dyno_agent_census:name(Pid);
 server({Name, Node}) when Node =:= node() -> server(Name);
-server(Name) -> text("~0tP", [Name, 10]).
+server(Name) -> dyno_agent_census:text("~0tP", [Name, 10]).
 
 -doc "The levels and functions of log events of these processes, the most frequent first.".
 -spec log_events([pid()]) -> [#{level | function := binary(), times := pos_integer()}].
@@ -592,5 +596,3 @@ is_unbound(Key) when is_tuple(Key), tuple_size(Key) > 0 ->
     is_unbound(element(1, Key));
 is_unbound(_Key) ->
     false.
-
-text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).

@@ -279,16 +279,12 @@ interval(Key, Weight, #{all := All, untold := Untold, cpu_ns := CpuNs, tells := 
             false -> {All, CpuNs * Untold / All}
         end,
     Share = min(1.0, Weight / Known),
-    Z2 = ?WIDTH * ?WIDTH,
-    Middle = (Share + Z2 / (2 * Known)) / (1 + Z2 / Known),
-    Off =
-        ?WIDTH * math:sqrt(Share * (1 - Share) / Known + Z2 / (4 * Known * Known)) /
-            (1 + Z2 / Known),
+    {AtLeast, AtMost} = dyno_stats_interval:share(Share, Known),
     {Low, High} = bounds(Key),
     #{
         Key => round(CpuNs * Share),
-        Low => floor(max(0, CpuNs * min(Share, Middle - Off))),
-        High => ceil(CpuNs * max(Share, Middle + Off) + MoreNs),
+        Low => floor(CpuNs * min(Share, AtLeast)),
+        High => ceil(CpuNs * max(Share, AtMost) + MoreNs),
         time_from => samples
     }.
 

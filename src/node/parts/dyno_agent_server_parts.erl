@@ -106,7 +106,7 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             in_part => IsUnseen orelse lists:any(fun is_in_part/1, Of),
             cpu_in_part =>
                 IsUnseen orelse lists:any(fun is_in_part/1, Of) orelse
-                    lists:sum([untimed_ns(One) || One <- Of]) > 0,
+                lists:sum([untimed_ns(One) || One <- Of]) > 0,
             untimed => IsUnseen orelse lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
             served => sum(served, Of),
             busy => share(lists:flatmap(fun in_callbacks/1, Of), DurationNs),

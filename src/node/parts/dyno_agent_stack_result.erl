@@ -70,8 +70,6 @@ processes. The bounds are unknown if only time was sampled.
 %% The least share of the schedulers' work time with a processor.
 -define(UNDISTURBED, 0.8).
 -define(MANY_LATE, 0.1).
-%% Of a normal distribution, for 95 %.
--define(Z, 1.96).
 
 -spec result(dyno_agent_stacks:reading()) -> result().
 result(#{samples := Sampled, times := Times} = Read) ->
@@ -281,7 +279,7 @@ group(Group) -> Group.
 
 mean({name, Name}, [Sum, Messages, Bytes, _], #{names := Names}) ->
     #{Name := Asked} = Names,
-    {Sum / Asked, Messages / Asked, Bytes / Asked, bounds(Sum, Asked)};
+    {Sum / Asked, Messages / Asked, Bytes / Asked, dyno_stats_interval:share(Sum / Asked, Asked)};
 mean(_Group, [Sum, Messages, Bytes, Chosen], Waits) ->
     #{instants := Instants, asked := Asked, of_all := OfAll} = Waits,
     Bounds =
@@ -289,15 +287,7 @@ mean(_Group, [Sum, Messages, Bytes, Chosen], Waits) ->
             0 ->
                 none;
             _ ->
-                {Low, High} = bounds(Chosen, Asked),
+                {Low, High} = dyno_stats_interval:share(Chosen / Asked, Asked),
                 {Low * OfAll / Instants, High * OfAll / Instants}
         end,
     {Sum / Instants, Messages / Instants, Bytes / Instants, Bounds}.
-
-%% E. B. Wilson's score interval.
-bounds(Found, Asked) ->
-    Share = Found / Asked,
-    Square = ?Z * ?Z / Asked,
-    Middle = (Share + Square / 2) / (1 + Square),
-    Half = ?Z * math:sqrt(Share * (1 - Share) / Asked + Square / (4 * Asked)) / (1 + Square),
-    {max(0.0, Middle - Half), min(1.0, Middle + Half)}.

@@ -13,63 +13,32 @@ suite() ->
 
 all() ->
     [
-        knows_all_instructions,
-        calls_are_those_of_the_disassembler,
+        reads_calls,
         who_was_between,
         shares_below_tail_calls
     ].
 
-%% A release with more instructions needs more of them.
-knows_all_instructions(_Config) ->
-    Known = dyno_agent_code_calls:arities(),
-    Here = lists:takewhile(
-        fun is_integer/1,
-        [
-            try
-                element(2, beam_opcodes:opname(Op))
-            catch
-                error:_ -> none
-            end
-         || Op <- lists:seq(1, 255)
-        ]
-    ),
-    ?assertEqual(Here, lists:sublist(Known, length(Here))).
-
-calls_are_those_of_the_disassembler(_Config) ->
-    [
-        begin
-            {Module, Beam, _} = code:get_object_code(Module),
-            ?assertEqual(disassembled(Beam), static(dyno_agent_code_calls:decoded(Beam)), Module)
-        end
-     || Module <- [lists, gen_tcp, gen_server, erl_scan, dict, dyno_agent_code_calls]
-    ].
-
-static(Functions) ->
-    Only = fun(_, Of) ->
-        maps:map(fun(_, Targets) -> lists:usort([T || {M, _, _} = T <- Targets, M =/= '_']) end, Of)
-    end,
-    maps:map(Only, Functions).
-
-disassembled(Beam) ->
-    {beam_file, Module, _, _, _, Functions} = beam_disasm:file(Beam),
-    #{
-        {Module, F, A} => maps:map(
-            fun(_, Targets) -> lists:usort(Targets) end,
-            lists:foldl(fun instruction/2, #{calls => [], tail_calls => []}, Code)
+%% A call by name, by a module that only the run tells, and of a fun; with and without a tail.
+reads_calls(_Config) ->
+    {ok, known, Beam} = compile:forms(
+        dyno_peers:forms(
+            "-module(known). -export([a/2]). "
+            "a(M, F) -> M:step(1), F(), lists:max([M]), b(M). "
+            "b(M) -> _ = c(M), M:last(). "
+            "c(F) -> F(). "
         )
-     || {function, F, A, _, Code} <- Functions
-    }.
-
-instruction(Instruction, #{calls := Calls, tail_calls := Tails} = Found) ->
-    case Instruction of
-        {call, _, MFA} -> Found#{calls := [MFA | Calls]};
-        {call_ext, _, {extfunc, M, F, A}} -> Found#{calls := [{M, F, A} | Calls]};
-        {call_only, _, MFA} -> Found#{tail_calls := [MFA | Tails]};
-        {call_last, _, MFA, _} -> Found#{tail_calls := [MFA | Tails]};
-        {call_ext_only, _, {extfunc, M, F, A}} -> Found#{tail_calls := [{M, F, A} | Tails]};
-        {call_ext_last, _, {extfunc, M, F, A}, _} -> Found#{tail_calls := [{M, F, A} | Tails]};
-        _ -> Found
-    end.
+    ),
+    ?assertMatch(
+        #{
+            {known, a, 2} := #{
+                calls := [unknown, {'_', step, 1}, {lists, max, 1}], tail_calls := [{known, b, 1}]
+            },
+            {known, b, 1} := #{calls := [{known, c, 1}], tail_calls := [{'_', last, 0}]},
+            {known, c, 1} := #{calls := [], tail_calls := [unknown]}
+        },
+        dyno_agent_code_calls:decoded(Beam)
+    ),
+    ?assertEqual(unknown, dyno_agent_code_calls:decoded(~"no beam")).
 
 %% `caller` and `one`, `two`, `three` are measured, `works` is not. One and two end in a call of it:
 %% one by its name, two in a module that only the run tells.

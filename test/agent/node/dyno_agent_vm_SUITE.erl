@@ -15,14 +15,12 @@ all() ->
     [
         every_described_value_is_read,
         utilisation_needs_enabling,
-        busy_schedulers_show,
         offline_schedulers_do_not_count,
         waiting_processes_show_in_the_run_queue,
         gauges_follow_what_is_there,
         rates_follow_what_happens,
         an_empty_interval_has_no_rates,
-        reading_makes_no_atoms,
-        reading_is_cheap
+        reading_makes_no_atoms
     ].
 
 %% A node of its own: others' processes and tables must not disturb the counts.
@@ -67,12 +65,9 @@ utilisation_needs_enabling(Config) ->
     ?assertNot(is_map_key(~"vm.scheduler_utilisation.normal", Values)),
     ?assert(is_map_key(~"vm.reductions", Values)).
 
-busy_schedulers_show(Config) ->
-    ?assert(in_peer(Config, utilisation_when_busy, [2]) > 0.6).
-
 %% One of two schedulers is online and busy: were both counted, a half would be the most.
 offline_schedulers_do_not_count(Config) ->
-    ?assert(in_peer(Config, utilisation_when_busy, [1]) > 0.6).
+    ?assert(in_peer(Config, utilisation_when_busy, []) > 0.6).
 
 waiting_processes_show_in_the_run_queue(Config) ->
     ?assert(in_peer(Config, run_queue_behind, [20]) >= 18).
@@ -108,12 +103,6 @@ an_empty_interval_has_no_rates(_Config) ->
 reading_makes_no_atoms(Config) ->
     ?assertEqual(0, in_peer(Config, atoms_made, [])).
 
-%% The bound is generous, for busy machines: it is there to catch a reading that walks the node.
-reading_is_cheap(Config) ->
-    Us = in_peer(Config, microseconds_a_read, []),
-    ct:pal("dyno_agent_vm:read/0 takes ~b us (median)", [Us]),
-    ?assert(Us < 5_000).
-
 %% Run in the other node
 
 two_readings() ->
@@ -127,9 +116,9 @@ read_without_enabling() ->
     dyno_agent_vm:difference(Before, dyno_agent_vm:read()).
 
 %% Measures until the schedulers show as busy; the test's time limit ends a vain search.
-utilisation_when_busy(Workers) ->
+utilisation_when_busy() ->
     ok = dyno_agent_vm:enable(),
-    [spawn_link(fun spin/0) || _ <- lists:seq(1, Workers)],
+    _ = spawn_link(fun spin/0),
     busy(dyno_agent_vm:read()).
 
 busy(Before) ->
@@ -188,19 +177,6 @@ atoms_made() ->
     [dyno_agent_vm:difference(Before, dyno_agent_vm:read()) || _ <- lists:seq(1, 100)],
     true = map_size(Values) > 0,
     erlang:system_info(atom_count) - Atoms.
-
-microseconds_a_read() ->
-    ok = dyno_agent_vm:enable(),
-    [
-        spawn_link(fun() ->
-            receive
-                stop -> ok
-            end
-        end)
-     || _ <- lists:seq(1, 50_000)
-    ],
-    Times = [element(1, timer:tc(fun dyno_agent_vm:read/0)) || _ <- lists:seq(1, 101)],
-    lists:nth(51, lists:sort(Times)).
 
 spin() ->
     work(1_000_000),
