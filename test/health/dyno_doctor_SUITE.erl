@@ -469,14 +469,6 @@ further_cases() ->
             many_timers,
             ~"more each second"
         },
-        %% Traps exits, and takes none.
-        {
-            "start() -> register(pool, self()), process_flag(trap_exit, true), pool(0). "
-            "pool(N) -> [spawn_link(erlang, abs, [N]) || _ <- lists:seq(1, 5)], "
-            "  receive {done, _} -> pool(N + 1) after 20 -> pool(N + 1) end. ",
-            queue,
-            ~"messages wait for pool"
-        },
         %% Connections that nobody closes.
         {
             "start() -> {ok, L} = gen_tcp:listen(0, [{active, false}]), {ok, P} = inet:port(L), "
@@ -507,16 +499,6 @@ further_cases() ->
             "keep(S) -> timer:sleep(100), keep(S). ",
             tracing,
             ~"this node is traced, or was left so"
-        },
-        %% Three servers, a cycle.
-        {
-            "start() -> [spawn(sick, server, [A, B]) || {A, B} <- [{a, b}, {b, c}, {c, a}]], "
-            "  timer:sleep(300), gen:call(a, '$gen_call', ask, infinity). "
-            "server(Name, Next) -> register(Name, self()), serve(Next). "
-            "serve(Next) -> receive {'$gen_call', _, _} -> "
-            "  gen:call(Next, '$gen_call', ask, infinity) end. ",
-            call_cycle,
-            ~"waits for"
         }
     ].
 
@@ -544,11 +526,5 @@ frequent_cases() ->
             "  ask(N + 1). ",
             monitors,
             ~"monitors of one process, more at each look"
-        },
-        {
-            "start() -> _ = list_to_atom(\"s\" ++ integer_to_list(erlang:unique_integer())), "
-            "  timer:sleep(3), start(). ",
-            atoms_grow,
-            ~"new atoms a second"
         }
     ].

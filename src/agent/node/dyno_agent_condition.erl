@@ -109,15 +109,12 @@ difference(Key, Before, Now) ->
     }.
 
 counts(Reports) ->
-    #{count := Terms, memory := TermBytes} = persistent_term:info(),
     #{
         processes => [erlang:system_info(process_count), erlang:system_info(process_limit)],
         ports => [erlang:system_info(port_count), erlang:system_info(port_limit)],
         atoms => [erlang:system_info(atom_count), erlang:system_info(atom_limit)],
         tables => [erlang:system_info(ets_count), erlang:system_info(ets_limit)],
         modules => length(dyno_agent_patterns:loaded()),
-        persistent_terms => Terms,
-        persistent_bytes => TermBytes,
         schedulers => erlang:system_info(schedulers_online),
         dirty_cpu => erlang:system_info(dirty_cpu_schedulers_online),
         dirty_io => erlang:system_info(dirty_io_schedulers),
@@ -126,9 +123,6 @@ counts(Reports) ->
                 N when is_integer(N) -> N;
                 unknown -> null
             end,
-        release => list_to_binary(erlang:system_info(otp_release)),
-        uptime_ms => element(1, erlang:statistics(wall_clock)),
-        nodes => length(nodes(connected)),
         reports => Reports
     }.
 

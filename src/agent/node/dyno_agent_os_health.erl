@@ -38,15 +38,13 @@ parse(Texts) ->
 
 files() ->
     [
-        {pressure_cpu, "/proc/pressure/cpu", pressure(~"cpu")},
         {pressure_memory, "/proc/pressure/memory", pressure(~"memory")},
         {pressure_io, "/proc/pressure/io", pressure(~"io")},
-        {vmstat, "/proc/vmstat", words([~"pswpin", ~"pswpout", ~"pgmajfault"])},
+        {vmstat, "/proc/vmstat", words([~"pswpin"])},
         {buddy, "/proc/buddyinfo", fun large_pages/1},
         {limits, "/proc/self/limits", fun most_descriptors/1},
         {netstat, "/proc/net/netstat", fun(Text) ->
-            Names = [~"ListenOverflows", ~"ListenDrops", ~"TCPTimeouts", ~"TCPAbortOnMemory"],
-            pairs(lines(Text), Names)
+            pairs(lines(Text), [~"ListenOverflows"])
         end},
         {snmp, "/proc/net/snmp", fun(Text) ->
             %% UDP-Lite has lines of the same names.
@@ -54,10 +52,8 @@ files() ->
             pairs(Lines, [~"RetransSegs", ~"OutSegs", ~"RcvbufErrors"])
         end},
         {meminfo, "/proc/meminfo", fun(Text) ->
-            Words = words([~"MemTotal:", ~"MemFree:", ~"SwapFree:", ~"SwapTotal:"]),
-            [{Name, 1024 * KiB} || {Name, KiB} <- Words(Text)]
+            [{Name, 1024 * KiB} || {Name, KiB} <- (words([~"MemFree:"]))(Text)]
         end},
-        {io, "/proc/self/io", words([~"rchar:", ~"wchar:"])},
         {cmdline, "/proc/self/cmdline", fun busy_wait/1},
         {cpu_max, "/sys/fs/cgroup/cpu.max", fun(Text) ->
             [
@@ -67,9 +63,7 @@ files() ->
                 P <- number(Period),
                 P > 0
             ]
-        end},
-        {cpu_stat, "/sys/fs/cgroup/cpu.stat",
-            words([~"nr_periods", ~"nr_throttled", ~"throttled_usec"])}
+        end}
     ].
 
 %% Free blocks of 64 KiB and more, in all zones.

@@ -278,6 +278,5 @@ emulator() ->
         type => erlang:system_info(emu_type),
         flavor => erlang:system_info(emu_flavor),
         multi_scheduling => erlang:system_info(multi_scheduling),
-        all_schedulers => erlang:system_info(schedulers),
-        bound => erlang:system_info(scheduler_bind_type) =/= unbound
+        all_schedulers => erlang:system_info(schedulers)
     }.
