@@ -40,8 +40,7 @@ read() ->
 handlers() ->
     Names = [
         atom_to_list(Module) ++ "_" ++ atom_to_list(Id)
-     || Id <- logger:get_handler_ids(),
-        {ok, #{module := Module}} <- [logger:get_handler_config(Id)]
+     || #{id := Id, module := Module} <- logger:get_handler_config()
     ],
     [
         #{name => list_to_binary(Name), mode => Mode}
@@ -55,8 +54,7 @@ handlers() ->
 bursts() ->
     [
         #{name => Id, most_per_s => 1000 * Count div Ms}
-     || Id <- logger:get_handler_ids(),
-        {ok, #{config := #{burst_limit_enable := true} = Of}} <- [logger:get_handler_config(Id)],
+     || #{id := Id, config := #{burst_limit_enable := true} = Of} <- logger:get_handler_config(),
         #{burst_limit_max_count := Count, burst_limit_window_time := Ms} <- [Of]
     ].
 
@@ -75,10 +73,8 @@ log_files() ->
                     bytes => Bytes,
                     reductions => Reductions
                 }
-             || Id <- logger:get_handler_ids(),
-                {ok, #{module := logger_std_h, config := #{file := Path}}} <- [
-                    logger:get_handler_config(Id)
-                ],
+             || #{id := Id, module := logger_std_h, config := #{file := Path}} <-
+                    logger:get_handler_config(),
                 {ok, #file_info{type = regular, size = Bytes}} <- [
                     file:read_file_info(Path, [raw])
                 ],

@@ -57,53 +57,33 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 -define(MOST_TOLD, 300).
 -define(SOME_TOLD, 3).
 -define(CALLER, [{'_', [], [{message, {caller}}]}]).
--define(WRITES, [
-    {ets, F, A}
- || {F, As} <- [
-        {insert, [2]},
-        {insert_new, [2]},
-        {delete, [2]},
-        {update_counter, [3, 4]},
-        {update_element, [3]}
-    ],
-    A <- As
-]).
--define(SCANS, [
-    {ets, F, A}
- || {F, As} <- [
-        {match, [2, 3]},
-        {match_object, [2, 3]},
-        {match_delete, [2]},
-        {select, [2, 3]},
-        {select_count, [2]},
-        {select_delete, [2]},
-        {tab2list, [1]},
-        {foldl, [3]},
-        {foldr, [3]}
-    ],
-    A <- As
-]).
+-define(WRITES, [insert, insert_new, delete, update_counter, update_element]).
+-define(SCANS, [match, match_object, match_delete, select, select_count, select_delete]).
 
 -doc """
 The keys of itself that each process reads by `process_info/2`, and how often a second: some keys
 take time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
 """.
 -spec inspections([pid()]) -> #{pid() => #{inspects := #{item := binary(), per_s := number()}}}.
-inspections([]) ->
-    #{};
 inspections(Pids) ->
-    within(fun() -> inspected(Pids) end, #{}, 2 * ?TIMEOUT_MS).
+    of_calls([{{erlang, process_info, 2}, true}], Pids, #{}, fun inspected/1).
 
-inspected(Pids) ->
+inspected(Called) ->
     #{
         Pid => #{
             inspects => #{
                 item => dyno_agent_census:text("~0tP", [hd(Items), 6]), per_s => length(Items) / S
             }
         }
-     || Pid := {S, Calls} <- called([{{erlang, process_info, 2}, true}], Pids),
+     || Pid := {S, Calls} <- Called,
         [_ | _] = Items <- [[Item || {_, {_, _, [Of, Item]}} <- Calls, Of =:= Pid]]
     }.
+
+%% What is read from traced calls, unless there is no time for that.
+of_calls(_Functions, [], _Otherwise, Read) ->
+    Read(#{});
+of_calls(Functions, Pids, Otherwise, Read) ->
+    within(fun() -> Read(called(Functions, Pids)) end, Otherwise, 2 * ?TIMEOUT_MS).
 
 %% The first calls of these functions by each of these processes, with their times in nanoseconds,
 %% and the seconds in which they were made.
@@ -168,18 +148,16 @@ too busy for that.
         }
     }
     | late.
-tables([]) ->
-    #{};
 tables(Pids) ->
-    within(fun() -> used(Pids) end, late, 3 * ?TIMEOUT_MS).
+    of_calls(?TABLES, Pids, late, fun used/1).
 
-used(Pids) ->
+used(Called) ->
     #{
         Pid => maps:merge(
             scans([Scan || {_, Call} <- Calls, Scan <- scanned(Call)], S),
             writes([{Ns, Write} || {Ns, Call} <- Calls, Write <- written(Call)])
         )
-     || Pid := {S, Calls} <- called(?TABLES, Pids)
+     || Pid := {S, Calls} <- Called
     }.
 
 scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
@@ -187,7 +165,7 @@ scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
 scanned({ets, Function, [Table | More]}) ->
     [
         Scan
-     || lists:member({ets, Function, 1 + length(More)}, ?SCANS),
+     || Function =:= tab2list orelse (More =/= [] andalso lists:member(Function, ?SCANS)),
         is_whole(Function, Table, More),
         Scan <- scanned(Function, 1 + length(More), Table)
     ];
@@ -220,14 +198,14 @@ scans([{_, Function, Name} | _] = Of, S) ->
     }.
 
 %% The table and the key.
-written({ets, Function, [Table, What | More]}) ->
+written({ets, Function, [Table, What | _]}) ->
     [
         {Table,
             case Function =:= insert orelse Function =:= insert_new of
                 true -> key(What, ets:info(Table, keypos));
                 false -> What
             end}
-     || lists:member({ets, Function, 2 + length(More)}, ?WRITES)
+     || lists:member(Function, ?WRITES)
     ];
 written(_) ->
     [].
@@ -259,22 +237,16 @@ The function with which each process sets most timers or monitors, and how often
 traced as those of `inspections/1`.
 """.
 -spec setters([pid()]) -> #{pid() => #{sets := #{function := binary(), per_s := number()}}}.
-setters([]) ->
-    #{};
 setters(Pids) ->
-    within(
-        fun() ->
-            #{
-                Pid => #{sets => #{function => dyno_agent_name:mfa(Of), per_s => N / S}}
-             || Pid := {S, Calls} <- called([{F, true} || F <- ?SETTERS], Pids),
-                Set <- [[{M, F, length(As)} || {_, {M, F, As}} <- Calls]],
-                {N, Of} <- [lists:max([{length([F || F <- Set, F =:= Is]), Is} || Is <- Set])],
-                N >= ?SOME_SET
-            }
-        end,
-        #{},
-        2 * ?TIMEOUT_MS
-    ).
+    of_calls([{F, true} || F <- ?SETTERS], Pids, #{}, fun(Called) ->
+        #{
+            Pid => #{sets => #{function => dyno_agent_name:mfa(Of), per_s => N / S}}
+         || Pid := {S, Calls} <- Called,
+            Set <- [[{M, F, length(As)} || {_, {M, F, As}} <- Calls]],
+            {N, Of} <- [lists:max([{length([F || F <- Set, F =:= Is]), Is} || Is <- Set])],
+            N >= ?SOME_SET
+        }
+    end).
 
 -doc """
 The processes that ran for 20 ms and more without a pause, and for how many milliseconds at most: in
@@ -453,8 +425,8 @@ tidy(Kind, Pids) ->
     ].
 
 most(Items) ->
-    Counts = maps:groups_from_list(fun(Of) -> Of end, Items),
-    lists:sublist(lists:reverse(lists:sort([{length(Ns), Of} || Of := Ns <- Counts])), ?SOME_TOLD).
+    Counts = [{length(Ns), Of} || Of := Ns <- counted(Items)],
+    lists:sublist(lists:reverse(lists:sort(Counts)), ?SOME_TOLD).
 
 %% A process, its call, and what the match specification says of it, without the arguments.
 told(Functions, Spec, Pids) ->
@@ -502,32 +474,28 @@ it looks for in vain are missing (`is_missing`).
         }
     ].
 reloads() ->
-    within(
-        fun() ->
-            [
-                #{
-                    module => Module,
-                    times => length(Of),
-                    per_s => length(Of) / S,
-                    is_missing => IsMissing
-                }
-             || {S, Calls} <- maps:values(called(?LOADED, [whereis(code_server)])),
-                {IsMissing, Pairs} <- [
-                    {false, [
-                        {dyno_agent_name:module(M), loaded}
-                     || {_, {ets, _, [_, {M, _}]}} <- Calls, is_atom(M)
-                    ]},
-                    {true, [
-                        {unicode:characters_to_binary(Name), sought}
-                     || {_, {erl_prim_loader, _, [Name]}} <- Calls, not is_loaded(Name)
-                    ]}
-                ],
-                {Module, Of} <- maps:to_list(by_first(Pairs))
-            ]
-        end,
-        [],
-        2 * ?TIMEOUT_MS
-    ).
+    of_calls(?LOADED, [whereis(code_server)], [], fun(Called) ->
+        [
+            #{
+                module => Module,
+                times => length(Of),
+                per_s => length(Of) / S,
+                is_missing => IsMissing
+            }
+         || {S, Calls} <- maps:values(Called),
+            {IsMissing, Modules} <- [
+                {false, [
+                    dyno_agent_name:module(M)
+                 || {_, {ets, _, [_, {M, _}]}} <- Calls, is_atom(M)
+                ]},
+                {true, [
+                    unicode:characters_to_binary(Name)
+                 || {_, {erl_prim_loader, _, [Name]}} <- Calls, not is_loaded(Name)
+                ]}
+            ],
+            {Module, Of} <- maps:to_list(counted(Modules))
+        ]
+    end).
 
 -doc """
 The functions that many intervals of the module timer run, the most frequent first, by some of their
@@ -537,21 +505,12 @@ processes. Calls are traced as those of `inspections/1`.
 intervals(Loops) when length(Loops) < ?MANY_INTERVALS ->
     [];
 intervals(Loops) ->
-    Run = within(
-        fun() ->
-            [
-                dyno_agent_name:mfa({M, F, length(A)})
-             || {_, Calls} <- maps:values(
-                    called([{{erlang, spawn, 3}, true}], lists:sublist(Loops, ?SOME_INTERVALS))
-                ),
-                {_, {_, _, [M, F, A]}} <- Calls
-            ]
-        end,
-        [],
-        2 * ?TIMEOUT_MS
-    ),
-    Counts = maps:groups_from_list(fun(Of) -> Of end, Run),
-    [Of || {_, Of} <- lists:reverse(lists:sort([{length(Ns), Of} || Of := Ns <- Counts]))].
+    Some = lists:sublist(Loops, ?SOME_INTERVALS),
+    of_calls([{{erlang, spawn, 3}, true}], Some, [], fun(Called) ->
+        Run = [{M, F, length(A)} || _ := {_, Calls} <- Called, {_, {_, _, [M, F, A]}} <- Calls],
+        Counts = [{length(Ns), Of} || Of := Ns <- counted(Run)],
+        [dyno_agent_name:mfa(Of) || {_, Of} <- lists:reverse(lists:sort(Counts))]
+    end).
 
 is_loaded(Name) ->
     try
@@ -560,8 +519,7 @@ is_loaded(Name) ->
         error:badarg -> false
     end.
 
-by_first(Pairs) ->
-    maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
+counted(Items) -> maps:groups_from_list(fun(Of) -> Of end, Items).
 
 %% A bound key, or the bound first part of an ordered key, spares reading the table.
 is_whole(tab2list, _Table, _) ->
