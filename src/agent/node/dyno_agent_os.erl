@@ -351,10 +351,12 @@ await(_Earlier, _Later) ->
 
 %% Texts
 
+-doc "The lines of a text that are not empty.".
 -spec lines(binary()) -> [binary()].
 lines(Text) ->
     binary:split(Text, ~"\n", [global, trim_all]).
 
+-doc "The words of a line.".
 -spec fields(binary()) -> [binary()].
 fields(Line) ->
     binary:split(Line, [~" ", ~"\t", ~"\n"], [global, trim_all]).
