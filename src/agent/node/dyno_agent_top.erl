@@ -369,11 +369,7 @@ one(Pid, Measured, Before) ->
             [];
         [{_, Queue}, {_, Reductions}, {_, Status}] ->
             Row = #{pid => Pid, queue => Queue, total => Reductions, status => Status},
-            Memory =
-                case Measured(Pid) of
-                    true -> memory(Pid, Queue);
-                    false -> unknown
-                end,
+            Memory = hd([memory(Pid, Queue) || Measured(Pid)] ++ [unknown]),
             [since(Before, Row#{memory => Memory})]
     end.
 

@@ -280,10 +280,9 @@ carried(_Controller) ->
 %% Details of the shown rows
 
 detailed(View, Rows) ->
-    Bare = [maps:remove(id, Row) || Row <- Rows],
-    dyno_agent_suspect:within(fun() -> [bare(detail(View, Row)) || Row <- Rows] end, Bare).
-
-bare(Row) -> maps:remove(id, Row).
+    Bare = fun(Row) -> maps:remove(id, Row) end,
+    Ask = fun() -> [Bare(detail(View, Row)) || Row <- Rows] end,
+    dyno_agent_suspect:within(Ask, lists:map(Bare, Rows)).
 
 detail(ets, #{id := Table} = Row) ->
     case {ets:info(Table, owner), ets:info(Table, type), ets:info(Table, protection)} of

@@ -247,24 +247,16 @@ table(#{view := Read}, #{shown := Shown} = View, Layout, _Room) when Read =/= Sh
     [views(View, Layout), ~"", ~"the first reading of this view comes"];
 table(#{interval_ns := Ns, notes := Notes} = Reading, View, Layout, Room) ->
     #{shown := Shown, grouped := Grouped, row := Selected} = View,
-    Items = maps:get(
-        if
-            Grouped -> groups;
-            true -> rows
-        end,
-        Reading
-    ),
+    Items = dyno_cli_top_view:items(Reading, View),
     Columns = dyno_cli_top_columns:columns(Shown, Grouped, map_get(width, Layout)),
     %% Keeps the selected row visible.
     Fit = max(1, Room - 2 - length(Notes)),
     First = max(0, min(Selected, length(Items) - 1) - Fit + 1),
     Visible = lists:sublist(Items, First + 1, Fit),
     #{sort := Sort} = dyno_cli_top_view:ask(View),
-    Title = fun(Name, Key) ->
-        if
-            Key =:= Sort -> <<Name/binary, "*">>;
-            true -> Name
-        end
+    Title = fun
+        (Name, Key) when Key =:= Sort -> <<Name/binary, "*">>;
+        (Name, _Key) -> Name
     end,
     [Titles | Lines] = dyno_report_table:lines(
         [
@@ -281,13 +273,7 @@ table(#{interval_ns := Ns, notes := Notes} = Reading, View, Layout, Room) ->
             _ -> [{drawn, heads(Titles, Columns), ["  ", Titles]}]
         end ++
         [
-            {drawn, {row, N}, [
-                if
-                    N =:= Row -> "> ";
-                    true -> "  "
-                end,
-                Line
-            ]}
+            {drawn, {row, N}, [maps:get(N, #{Row => "> "}, "  "), Line]}
          || {N, Line} <- lists:enumerate(First, Lines)
         ].
 
@@ -343,14 +329,7 @@ views(#{shown := Shown}, #{width := Width, colour := Colour}) ->
         Texts
     ),
     Painted = [
-        dyno_report_style:paint(
-            Colour,
-            if
-                V =:= Shown -> title;
-                true -> dim
-            end,
-            Text
-        )
+        dyno_report_style:paint(Colour, maps:get(V, #{Shown => title}, dim), Text)
      || {V, Text} <- Texts
     ],
     {drawn, Targets, lists:join("  ", Painted)}.
@@ -436,28 +415,16 @@ detail(#{answered := false}) ->
 detail(#{ended := true}) ->
     [~"", ~"The process has ended. Esc closes this."];
 detail(#{name := Name, group := Group, stack := Stack, at_ms := AtMs} = Detail) ->
-    #{
-        status := Status,
-        message_queue_len := Queue,
-        heap_bytes := Heap,
-        priority := Priority,
-        parent := Parent,
-        link_count := LinkCount,
-        links := Links,
-        monitors := Monitors,
-        monitor_count := MonitorCount,
-        dictionary := Dictionary
-    } = Detail,
+    Of = fun(Key) -> map_get(Key, Detail) end,
     [
         ~"",
-        [Name, "  started with ", Group, "  by ", Parent],
-        io_lib:format(
-            "~ts, priority ~ts, ~ts messages wait, heap ~ts",
-            [Status, Priority, number(Queue), value(Heap, ~"B")]
-        ),
-        listed(LinkCount, "link", Links),
-        listed(MonitorCount, "monitor", Monitors),
-        dictionary(Dictionary),
+        [Name, "  started with ", Group, "  by ", Of(parent)],
+        io_lib:format("~ts, priority ~ts, ~ts messages wait, heap ~ts", [
+            Of(status), Of(priority), number(Of(message_queue_len)), value(Of(heap_bytes), ~"B")
+        ]),
+        listed(Of(link_count), "link", Of(links)),
+        listed(Of(monitor_count), "monitor", Of(monitors)),
+        dictionary(Of(dictionary)),
         ~""
     ] ++ state(maps:get(state, Detail, none)) ++
         [

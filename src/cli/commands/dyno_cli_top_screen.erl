@@ -183,13 +183,12 @@ looked(#{view := View, looking := Looking, interval_ms := IntervalMs, left := Le
     State#{
         view := Next,
         looking := Last,
-        left :=
-            if
-                Left =:= infinity -> Left;
-                true -> Left - 1
-            end,
+        left := less(Left),
         due_ms := max(maps:get(due_ms, State), now_ms() - IntervalMs) + IntervalMs
     }.
+
+less(infinity) -> infinity;
+less(Left) -> Left - 1.
 
 written(lines, View) ->
     [dyno_cli_terminal:print([Line, $\n]) || Line <- dyno_cli_top_view:plain(View)];

@@ -7,7 +7,7 @@ The state of `dyno top`'s screen. Pure. `m:dyno_cli_top_keys` changes it by keys
 """.
 
 -export([new/1, with_input/2, with_reading/3, with_findings/3, with_detail/2]).
--export([ask/1, sort/1, row/1, most_rows/0, selected/1, plain/1, json/1]).
+-export([ask/1, sort/1, row/1, items/2, most_rows/0, selected/1, plain/1, json/1]).
 -export_type([view/0]).
 
 -doc "For `m:dyno_cli_top_draw`.".
@@ -121,18 +121,19 @@ selected(#{node := Node} = View) ->
 
 -doc "The item of the selected row, only from a reading of this view: another may be on its way.".
 -spec row(view()) -> map() | none.
-row(#{node := Node, row := Row, readings := Readings, shown := Shown, grouped := Grouped}) ->
+row(#{node := Node, row := Row, readings := Readings, shown := Shown} = View) ->
     case Readings of
-        #{Node := #{view := Shown, rows := Rows, groups := Groups}} ->
-            Items =
-                if
-                    Grouped -> Groups;
-                    true -> Rows
-                end,
+        #{Node := #{view := Shown} = Reading} ->
+            Items = items(Reading, View),
             lists:nth(1, lists:nthtail(min(Row, length(Items)), Items) ++ [none]);
         #{} ->
             none
     end.
+
+-doc "The rows of a reading, or its groups.".
+-spec items(dyno_agent_top:reading(), view()) -> [map()].
+items(#{groups := Groups}, #{grouped := true}) -> Groups;
+items(#{rows := Rows}, _View) -> Rows.
 
 -doc "Shows a process instead of the table, or the table again.".
 -spec with_detail(#{atom() => term()} | none, view()) -> view().
