@@ -8,8 +8,8 @@
 -export([checks/0]).
 
 -import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, at/2]).
--import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span_s/1, stands/1]).
--import(dyno_health_look, [place/1, last/1, latest/2]).
+-import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span_s/1]).
+-import(dyno_health_look, [place_of/1, last/1, latest/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(SOON_S, 3600).
@@ -275,11 +275,7 @@ heaps(Looks) ->
             {Name, Bytes},
             #{
                 text => text("~ts has a heap of ~ts", [Name, bytes(Bytes)]),
-                evidence =>
-                    case stands(Asked) of
-                        {Stack, _, _} -> text("It stands in ~ts.", [place(Stack)]);
-                        unknown -> ~""
-                    end,
+                evidence => text("It stands in ~ts.", [place_of(Asked)]),
                 advice =>
                     "Now: only if free memory exceeds this heap: erlang:garbage_collect(Pid). The "
                     "process stops meanwhile. Later: if the heap became small, hibernate the "

@@ -22,7 +22,6 @@ all() ->
         watches_a_node_that_restarts,
         names_more_illnesses,
         names_further_illnesses,
-        names_frequent_calls,
         setters_of_timers,
         long_runs,
         a_stopped_node,
@@ -45,8 +44,6 @@ names_the_illness(_Config) -> named(cases()).
 names_more_illnesses(_Config) -> named(more_cases()).
 
 names_further_illnesses(_Config) -> named(further_cases()).
-
-names_frequent_calls(_Config) -> named(frequent_cases()).
 
 %% A queue is told once, and once more when it is gone.
 watches(_Config) ->
@@ -499,12 +496,8 @@ further_cases() ->
             "keep(S) -> timer:sleep(100), keep(S). ",
             tracing,
             ~"this node is traced, or was left so"
-        }
-    ].
-
-%% Calls that are counted, and then traced for a moment.
-frequent_cases() ->
-    [
+        },
+        %% Calls that are counted, and then traced for a moment.
         {
             "start() -> [spawn(sick, charge, []) || _ <- lists:seq(1, 20)]. "
             "charge() -> try gen_server:call(billing, charge) catch exit:_ -> ok end, "

@@ -12,35 +12,37 @@ suite() -> [{timetrap, {minutes, 1}}].
 
 newest_release_only() -> all.
 
-slow() -> [is_waited_for].
-
 all() -> [is_waited_for].
 
-%% For more than the five seconds that gen_server:call/2 waits: a sampler that was not restarted
-%% would go on counting its times from the attachment.
+%% Without a time limit: a sampler that was not restarted would count its times from the attachment.
 is_waited_for(_Config) ->
     {ok, Sampler} = dyno_agent_instrument:start_link(dyno_agent_sampler, #{
         sink => self(), interval_ms => 60_000
     }),
-    Asks = [
-        fun dyno_agent_sampler:clock/1,
-        fun dyno_agent_sampler:started_ns/1,
-        fun dyno_agent_sampler:describe/1,
-        fun dyno_agent_instrument:restart/1,
-        fun dyno_agent_instrument:read/1
-    ],
-    ok = sys:suspend(Sampler),
-    Asking = [spawn_monitor(fun() -> exit({got, Ask(Sampler)}) end) || Ask <- Asks],
-    receive
-        {'DOWN', _, process, _, Early} -> ct:fail(Early)
-    after 5500 -> ok
-    end,
-    ok = sys:resume(Sampler),
+    Session = trace:session_create(?MODULE, self(), []),
+    _ = trace:function(Session, {gen_server, call, '_'}, true, []),
     [
-        receive
-            {'DOWN', Ref, process, Pid, Reason} -> ?assertMatch({got, _}, Reason)
+        begin
+            Asks = spawn_link(fun() ->
+                receive
+                    go -> Ask(Sampler)
+                end
+            end),
+            1 = trace:process(Session, Asks, true, [call]),
+            Asks ! go,
+            receive
+                {trace, Asks, call, {gen_server, call, Arguments}} ->
+                    ?assertMatch([Sampler, _, infinity], Arguments)
+            end
         end
-     || {Pid, Ref} <- Asking
+     || Ask <- [
+            fun dyno_agent_sampler:clock/1,
+            fun dyno_agent_sampler:started_ns/1,
+            fun dyno_agent_sampler:describe/1,
+            fun dyno_agent_instrument:restart/1,
+            fun dyno_agent_instrument:read/1
+        ]
     ],
+    true = trace:session_destroy(Session),
     unlink(Sampler),
     exit(Sampler, kill).
