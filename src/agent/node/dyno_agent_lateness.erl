@@ -12,10 +12,7 @@
 -export_type([late/0]).
 
 -type late() :: #{
-    schedulers := pos_integer(),
-    %% All stalls of all probes, in milliseconds, and the longest.
-    count := non_neg_integer(),
-    sum_ms := non_neg_integer(),
+    %% The longest stall of a probe.
     most_ms := non_neg_integer(),
     %% Common stall of all schedulers.
     together_ms := non_neg_integer()
@@ -43,15 +40,8 @@ read(Probes) ->
     Refs = [{monitor(process, Probe), Probe} || Probe <- Probes],
     _ = [Probe ! {read, self(), Ref} || {Ref, Probe} <- Refs],
     All = [answer(Ref) || {Ref, _} <- Refs],
-    Stalls = lists:append(All),
-    Lengths = [End - Start || {Start, End} <- Stalls],
-    #{
-        schedulers => length(Probes),
-        count => length(Stalls),
-        sum_ms => lists:sum(Lengths),
-        most_ms => lists:max([0 | Lengths]),
-        together_ms => together(All)
-    }.
+    Lengths = [End - Start || {Start, End} <- lists:append(All)],
+    #{most_ms => lists:max([0 | Lengths]), together_ms => together(All)}.
 
 -doc "How often the probes woke in this time.".
 -spec wakings([pid()], Ms :: non_neg_integer()) -> non_neg_integer().

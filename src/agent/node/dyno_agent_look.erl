@@ -191,7 +191,7 @@ handle_info({timeout, Timer, {stacks, N}}, #{timer := Timer} = State) ->
 handle_info({monitor, Who, Kind, Info}, #{long := Long} = State) when
     map_size(Long) < ?MOST_LONG
 ->
-    Key = {Who, Kind, where(Info)},
+    Key = {Who, Kind},
     {Count, Most} = maps:get(Key, Long, {0, 0}),
     Ms = proplists:get_value(timeout, Info, 0),
     {noreply, State#{long := Long#{Key => {Count + 1, max(Most, Ms)}}}};
@@ -206,12 +206,6 @@ each_ms(#{interval_ms := IntervalMs, took_us := TookUs, took_ms := TookMs}) ->
     RestMs = max(IntervalMs - TookMs, IntervalMs div 4),
     max(1, max(RestMs, ?SHARE * TookUs div 1000) div (?STACKS + 1)).
 
-where(Info) ->
-    case lists:keyfind(out, 1, Info) of
-        {out, {M, F, A}} -> dyno_agent_name:mfa({M, F, A});
-        _ -> ~""
-    end.
-
 %% The runtime's reports, for JSON. The reported process may be in a long call now.
 long(Long) ->
     dyno_agent_suspect:within(
@@ -221,11 +215,10 @@ long(Long) ->
                     kind => Kind,
                     process => named(fun dyno_agent_census:name/1, Who),
                     group => named(fun dyno_agent_census:group/1, Who),
-                    where => Where,
                     count => N,
                     most_ms => Ms
                 }
-             || {Who, Kind, Where} := {N, Ms} <- Long
+             || {Who, Kind} := {N, Ms} <- Long
             ]
         end,
         []
@@ -282,7 +275,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     Now = Read#{
         children => dyno_agent_condition:supervised(SeenNow), reports => map_get(reports, State)
     },
-    Chosen = chosen(Census, [Pid || {Pid, _, _} := _ <- maps:get(long, State), is_pid(Pid)]),
+    Chosen = chosen(Census, [Pid || {Pid, _} := _ <- maps:get(long, State), is_pid(Pid)]),
     #{stacks := Stacks, collecting := Collecting} = burst(State#{suspects := Chosen}),
     Waiting = maps:get(waiting, Census),
     Standing = dyno_agent_suspect:functions(Waiting),
@@ -312,10 +305,8 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         full_links => dyno_agent_condition:full_links(maps:get(suspended_count, Census)),
         binaries => dyno_agent_condition:binaries(Waiting),
         lateness => dyno_agent_lateness:read(Probes),
-        processes => (maps:with([count, every, suspended_count], Census))#{
-            waiting => length(Waiting)
-        },
-        groups => [in_json(Group) || Group <- maps:get(groups, Census)],
+        processes => maps:with([count, every], Census),
+        groups => [maps:remove(newest, Group) || Group <- maps:get(groups, Census)],
         places => dyno_agent_suspect:places(Standing),
         calls => dyno_agent_suspect:calls(
             dyno_agent_suspect:functions(Chosen -- Waiting) ++ Standing
@@ -357,7 +348,7 @@ long_runs(
     case Busy > 0.1 andalso erlang:system_info(process_count) < ?FEW_PROCESSES of
         true ->
             #{
-                {Pid, long_schedule, ~""} => {1, Ms}
+                {Pid, long_schedule} => {1, Ms}
              || Pid := Ms <- dyno_agent_some_calls:long_runs()
             };
         false ->
@@ -452,9 +443,6 @@ burst(N, EndMs, State) ->
         true -> burst(N - 1, EndMs, Next);
         false -> Next
     end.
-
-in_json(#{newest := none} = Group) -> Group#{newest := ~""};
-in_json(#{newest := Pid} = Group) -> Group#{newest := dyno_agent_census:pid(Pid)}.
 
 %% The longest queues, the busiest, the largest, the suspended, and the newest of growing groups.
 chosen(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->

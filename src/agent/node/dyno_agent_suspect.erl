@@ -129,18 +129,14 @@ function({M, F, A, _}) -> {M, F, length(A)}.
 -spec frames([mfa()]) -> stack().
 frames(Stack) -> [dyno_agent_name:mfa(Function) || Function <- Stack].
 
--doc "These stacks, each with its number of processes and an example.".
--spec places([{pid(), [mfa()]}]) -> [#{stack := stack(), count := pos_integer(), pid := binary()}].
+-doc "These stacks, each with its number of processes.".
+-spec places([{pid(), [mfa()]}]) -> [#{stack := stack(), count := pos_integer()}].
 places(Standing) ->
-    Groups = maps:groups_from_list(
-        fun({_, Stack}) -> Stack end, fun({Pid, _}) -> Pid end, Standing
-    ),
-    Most = lists:reverse(
-        lists:sort([{length(Pids), Stack, hd(Pids)} || Stack := Pids <- Groups])
-    ),
+    Groups = maps:groups_from_list(fun({_, Stack}) -> Stack end, Standing),
+    Most = lists:reverse(lists:sort([{length(Of), Stack} || Stack := Of <- Groups])),
     [
-        #{stack => frames(Stack), count => Count, pid => dyno_agent_census:pid(Pid)}
-     || {Count, Stack, Pid} <- lists:sublist(Most, ?MOST_PLACES)
+        #{stack => frames(Stack), count => Count}
+     || {Count, Stack} <- lists:sublist(Most, ?MOST_PLACES)
     ].
 
 -doc """
@@ -327,17 +323,14 @@ binaries(_) -> [].
 ports(Ports) ->
     [
         #{
-            port => dyno_agent_census:pid(Port),
             name => unicode:characters_to_binary(Name),
             queue_bytes => Queue,
-            output_bytes => Output,
             peer => peer(Port)
         }
      || Port <- lists:sublist(Ports, ?MOST_PORTS),
         {queue_size, Queue} <- [erlang:port_info(Port, queue_size)],
         Queue > 0,
-        {name, Name} <- [erlang:port_info(Port, name)],
-        {output, Output} <- [erlang:port_info(Port, output)]
+        {name, Name} <- [erlang:port_info(Port, name)]
     ].
 
 peer(Port) ->
