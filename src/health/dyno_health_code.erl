@@ -8,7 +8,7 @@
 -export([checks/0, busiest/1]).
 
 -import(dyno_health_look, [finding/4, text/2, show/2, count/1, of_last/2, mean/2, growth/2]).
--import(dyno_health_look, [known/3, suspects/1, span_s/1, sets/1, stands/1, place/1, groups/1]).
+-import(dyno_health_look, [known/3, suspects/1, span/1, sets/1, stands/1, place/1, groups/1]).
 -import(dyno_health_look, [waiting_in/2, last/1, enough/2]).
 -import(dyno_finding_limits, [value/1]).
 
@@ -485,7 +485,7 @@ terms(Looks) ->
         #{~"group" := ~"erts_literal_area_collector:start/0", ~"reductions" := R} <- Asked,
         is_number(R)
     ],
-    Seconds = max(1, span_s(Looks)),
+    Seconds = max(1, span(Looks)),
     %% It works for modules that are purged, too.
     Changes = [N || #{~"term_changes" := #{~"per_s" := N}} <- Looks, N > 0],
     PerS = lists:sum(Of) / Seconds,

@@ -5,7 +5,7 @@
 -moduledoc false.
 %% Reads looks in a recording's form, for all checks. Pure. Missing values are `unknown`, never 0.
 
--export([intervals/1, last/1, latest/2, span_s/1, enough/2]).
+-export([intervals/1, last/1, latest/2, enough/2]).
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
 -export([suspects/1, lasting/1, span/1, name/1, place_of/1, has_long_queue/1, sets/1]).
 -export([progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
@@ -27,18 +27,13 @@ last(Looks) -> lists:last(Looks).
 -spec latest(pos_integer(), [look()]) -> [look()].
 latest(N, Looks) -> lists:nthtail(max(0, length(Looks) - N), Looks).
 
--spec span_s([look()]) -> float().
-span_s([#{~"time_ms" := First} | _] = Looks) ->
-    #{~"time_ms" := Last} = last(Looks),
-    (Last - First) / 1000.
-
 %% Two looks at a node with a million processes are so far apart.
 -define(LONG_S, 10).
 
 -doc "So many looks, or fewer that are far apart, show that something lasts.".
 -spec enough(pos_integer(), [look()]) -> pos_integer().
 enough(Least, Looks) ->
-    case span_s(Looks) >= ?LONG_S of
+    case span(Looks) >= ?LONG_S of
         true -> min(Least, length(Looks));
         false -> Least
     end.
@@ -140,9 +135,11 @@ lasting(Looks) ->
         #{~"last" := true} <- [lists:last(Asked)]
     ].
 
--doc "The time from the first look to the last, never 0.".
+-doc "The seconds from the first look to the last, never 0.".
 -spec span([look()]) -> float().
-span(Looks) -> max(0.001, span_s(Looks)).
+span([#{~"time_ms" := First} | _] = Looks) ->
+    #{~"time_ms" := Last} = last(Looks),
+    max(0.001, (Last - First) / 1000).
 
 -doc "Where a process stands most often, in a sentence.".
 -spec place_of([dyno_recording:object()]) -> binary().

@@ -8,7 +8,7 @@
 -export([checks/0]).
 
 -import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, at/2]).
--import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span_s/1]).
+-import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span/1]).
 -import(dyno_health_look, [place_of/1, last/1, latest/2]).
 -import(dyno_finding_limits, [value/1]).
 
@@ -87,7 +87,7 @@ table(Name, {First, Last, PerS, _}, Looks) ->
     finding(warning, {table_grows, rows_per_s, 60}, {Name, PerS}, #{
         text => text("table ~ts grows by ~ts rows a second~ts", [Name, count(PerS), Memory]),
         evidence => text("From ~ts to ~ts rows in ~ts, more at each of ~b looks.", [
-            count(First), count(Last), seconds(span_s(Looks)), length(Looks)
+            count(First), count(Last), seconds(span(Looks)), length(Looks)
         ]),
         advice =>
             "Now: see whether the load rises (new users): then growth is normal. Only if memory "

@@ -8,7 +8,7 @@
 -export([checks/0, across/1, edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 
 -import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, is_one_of/2, growth/2]).
--import(dyno_health_look, [suspects/1, span_s/1, progresses/1, stands/1, place/1, waiting_in/2]).
+-import(dyno_health_look, [suspects/1, span/1, progresses/1, stands/1, place/1, waiting_in/2]).
 -import(dyno_health_look, [last/1]).
 
 -define(LOCKING, [
@@ -347,7 +347,7 @@ lock(Resource, Holder, Waiting, Last, Looks) ->
                 _ -> text("~b processes wait", [Waiting])
             end
         ]),
-        evidence => text("The same holder for at least ~ts.", [seconds(span_s(Looks))]),
+        evidence => text("The same holder for at least ~ts.", [seconds(span(Looks))]),
         advice => text(
             "Now: look at ~ts on its node; end it only if its state may be lost. Later: hold such "
             "locks for a moment only; for many names use pg or a registry of one node.",

@@ -290,11 +290,11 @@ locks() ->
     ].
 
 holder(Pid) ->
-    Standing = dyno_agent_suspect:stacks([Pid || node(Pid) =:= node()]),
+    Standing = dyno_agent_suspect:functions([Pid || node(Pid) =:= node()]),
     #{
         pid => dyno_agent_census:pid(Pid),
         name => dyno_agent_census:name(Pid),
-        stack => lists:append([Stack || {_, Stack} <- Standing])
+        stack => dyno_agent_suspect:frames(lists:append([Stack || {_, Stack} <- Standing]))
     }.
 
 -doc """

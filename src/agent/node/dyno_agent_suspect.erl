@@ -11,7 +11,7 @@ saturated node each answer takes a turn of a scheduler, so several helpers ask a
 mailbox is copied.
 """.
 
--export([stacks/1, functions/1, frames/1, places/1, details/1, calls/1]).
+-export([functions/1, frames/1, places/1, details/1, calls/1]).
 -export([holders/1, kept/1]).
 -export([within/2, within/3, beside/3, each/2]).
 -export_type([stack/0]).
@@ -105,11 +105,7 @@ by_shares(Ask, Pids) ->
 
 answers(Ask, Pids) -> dyno_agent_census:answered(fun() -> lists:flatmap(Ask, Pids) end).
 
--doc "Current stacks, innermost function first.".
--spec stacks([pid()]) -> [{pid(), stack()}].
-stacks(Pids) -> [{Pid, frames(Stack)} || {Pid, Stack} <- functions(Pids)].
-
--doc "Current stacks as functions: printing takes longer than asking.".
+-doc "Current stacks, the innermost function first. To print them takes longer.".
 -spec functions([pid()]) -> [{pid(), [mfa()]}].
 functions(Pids) ->
     each(
