@@ -89,7 +89,7 @@ restarted({Kind, Name}, Times, Looks) ->
         end,
     finding(Severity, {restarts, restarts, 105}, {Name, length(Times)}, #{
         text => text("~ts at ~b of ~b looks", [Text, length(Times), length(Looks) - 1]),
-        evidence => text("~ts~ts", [Evidence, by_supervisors(Restarts)]),
+        evidence => [Evidence, by_supervisors(Restarts)],
         advice =>
             case Severity of
                 note ->
@@ -195,22 +195,16 @@ code_server(Looks) ->
 
 %% The module that is not there.
 sought(Looks) ->
-    case lists:reverse(lists:keysort(1, [{N, M} || {M, N} <- missing(Looks)])) of
-        [{_, Module} | _] -> text(", which looks for module ~ts in vain", [Module]);
-        [] -> ~""
+    Missing = [
+        {M, N}
+     || #{~"reloads" := Of} <- Looks,
+        #{~"is_missing" := true, ~"module" := M, ~"times" := N} <- Of
+    ],
+    Sums = [{lists:sum([N || {Of, N} <- Missing, Of =:= M]), M} || {M, _} <- Missing],
+    case lists:max([none | Sums]) of
+        {_, Module} -> text(", which looks for module ~ts in vain", [Module]);
+        none -> ~""
     end.
-
-missing(Looks) ->
-    maps:to_list(
-        maps:map(
-            fun(_, Of) -> lists:sum(Of) end,
-            maps:groups_from_list(fun({M, _}) -> M end, fun({_, N}) -> N end, [
-                {M, N}
-             || #{~"reloads" := Of} <- Looks,
-                #{~"is_missing" := true, ~"module" := M, ~"times" := N} <- Of
-            ])
-        )
-    ).
 
 hanging(Look) ->
     case waiting_in([~"code_server:'-"], Look) of

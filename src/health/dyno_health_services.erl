@@ -111,7 +111,7 @@ logged(PerS, Most, Looks) ->
     ]),
     finding(warning, {log_events, log_events_per_s, 94}, {~"logger", PerS}, #{
         text => text("the node logs ~ts events a second~ts", [count(PerS), Such]),
-        evidence => text("~ts", [Drops]),
+        evidence => Drops,
         advice => text(
             "Now: see in the log what they say, and mend that; ~ts. Later: log a repeated failure "
             "once, with a count.",
@@ -289,7 +289,7 @@ missing(View) ->
 node(Node, Text, Evidence) ->
     finding(warning, {cluster, none, 86}, {Node, none}, #{
         text => Text,
-        evidence => text("~ts", [Evidence]),
+        evidence => Evidence,
         why =>
             ~"Calls and messages to a lost node wait, or are lost; global and Mnesia may split.",
         advice =>

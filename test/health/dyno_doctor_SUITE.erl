@@ -24,6 +24,7 @@ all() ->
         names_further_illnesses,
         setters_of_timers,
         long_runs,
+        counts_processes,
         a_stopped_node,
         a_server_of_another_node,
         a_saturated_node,
@@ -197,6 +198,46 @@ seen_running(Pid) ->
     case dyno_agent_some_calls:long_runs() of
         #{Pid := Ms} when Ms >= 20 -> ok;
         #{} -> seen_running(Pid)
+    end.
+
+%% Of idle processes nothing is written anew; those that begin and end are counted.
+counts_processes(_Config) ->
+    Start = fun(N) -> [spawn_link(?MODULE, idles, []) || _ <- lists:seq(1, N)] end,
+    Take = fun(Seen) ->
+        {#{groups := Groups}, Next} = dyno_agent_census:take([], Seen),
+        [Group] = [G || #{group := ~"dyno_doctor_SUITE:idles/0"} = G <- Groups],
+        {maps:with([count, started, ended], Group), Next}
+    end,
+    {Ending, Staying} = lists:split(20, Start(50)),
+    {First, One} = Take(dyno_agent_census:new()),
+    {Second, Two} = Take(One),
+    _ = [end_of(P) || P <- Ending],
+    New = Start(30),
+    {Third, Three} = Take(Two),
+    _ = [end_of(P) || P <- Staying],
+    {Fourth, _} = Take(Three),
+    ?assertEqual(
+        [
+            #{count => 50, started => 50, ended => 0},
+            #{count => 50, started => 0, ended => 0},
+            #{count => 60, started => 30, ended => 20},
+            #{count => 30, started => 0, ended => 30}
+        ],
+        [First, Second, Third, Fourth]
+    ),
+    _ = [end_of(P) || P <- New].
+
+idles() ->
+    receive
+        never -> ok
+    end.
+
+end_of(Pid) ->
+    Ref = monitor(process, Pid),
+    unlink(Pid),
+    exit(Pid, kill),
+    receive
+        {'DOWN', Ref, process, Pid, _} -> ok
     end.
 
 %% It does not answer, and is seen from outside.
