@@ -33,23 +33,17 @@
 -define(SHARE_OF_BUDGET, 0.2).
 
 -spec config(dyno_agent_instrument:options()) -> dyno_agent_stacks:config() | off.
-config(#{processes := Selectors} = Options) ->
-    with_cpu(Options, #{purpose => profile, select => Selectors});
-config(#{profile := Profile} = Options) when Profile =:= sample; Profile =:= cpu ->
-    with_groups(Options, #{purpose => profile});
-config(#{level := off}) ->
-    off;
-config(#{level := budget, budget := Budget} = Options) ->
-    with_groups(Options, #{share => Budget * ?SHARE_OF_BUDGET});
 config(Options) ->
-    with_groups(Options, #{share => ?SHARE_OF_TEST}).
-
-with_groups(#{dyno_agent_processes := Processes} = Options, Config) ->
-    with_cpu(Options, Config#{processes => Processes});
-with_groups(Options, Config) ->
-    with_cpu(Options, Config).
-
-with_cpu(Options, Config) -> maps:merge(Config, maps:with([cpu], Options)).
+    Cpu = maps:with([cpu], Options),
+    Groups = maps:merge(Cpu, #{processes => P || #{dyno_agent_processes := P} <- [Options]}),
+    case Options of
+        #{processes := Selectors} -> Cpu#{purpose => profile, select => Selectors};
+        #{profile := sample} -> Groups#{purpose => profile};
+        #{profile := cpu} -> Groups#{purpose => profile};
+        #{level := off} -> off;
+        #{level := budget, budget := Budget} -> Groups#{share => Budget * ?SHARE_OF_BUDGET};
+        #{} -> Groups#{share => ?SHARE_OF_TEST}
+    end.
 
 -spec result(dyno_agent_stacks:reading()) -> result().
 result(Reading) -> dyno_agent_stack_result:result(Reading).
@@ -156,15 +150,8 @@ most(Most, Position, Items) ->
 merged(Stacks) ->
     {Cut, Whole} = lists:partition(fun({_, Stack, _}) -> hd(Stack) =:= deep end, Stacks),
     {ByWeight, _} = most(length(Whole), 3, Whole),
-    Found = [{{Group, rooted(Group, Stack, ByWeight)}, Weight} || {Group, Stack, Weight} <- Cut],
-    Sums = summed([{{Group, Stack}, Weight} || {Group, Stack, Weight} <- Whole] ++ Found),
-    [{Group, Stack, Weight} || {{Group, Stack}, Weight} <- Sums].
-
-summed(Weights) ->
-    Add = fun({Key, Weight}, Sums) ->
-        maps:update_with(Key, fun(Before) -> Before + Weight end, Weight, Sums)
-    end,
-    maps:to_list(lists:foldl(Add, #{}, Weights)).
+    Found = [{Group, rooted(Group, Stack, ByWeight), Weight} || {Group, Stack, Weight} <- Cut],
+    dyno_agent_stack_result:summed(Whole ++ Found).
 
 rooted(Group, [deep, First | Inner] = Stack, ByWeight) ->
     Roots = [
@@ -186,24 +173,14 @@ frame(deep) -> ~"(further out than the runtime shows)";
 frame({library, Name}) -> Name;
 frame(scheduler) -> ~"(scheduler)";
 frame(nameless) -> ~"(code without a name)";
-frame(burst) -> burst();
-frame(unseen) -> unseen();
-frame(late) -> late().
-
-unseen() -> ~"(ended before it could be asked)".
-
-late() -> ~"(not seen: it answered late)".
-
-no_turn() -> ~"(not seen: dyno had no turn meanwhile)".
-
 %% Of a process whose stack shows its place of waiting.
-burst() -> ~"(ready to run, or ran shortly, from here)".
+frame(burst) -> ~"(ready to run, or ran shortly, from here)";
+frame(unseen) -> ~"(ended before it could be asked)";
+frame(late) -> ~"(not seen: it answered late)".
 
 %% Work of processes that were not met.
-unmet(#{late := Late, cpu := none}) when Late > 0 -> no_turn();
-unmet(_Result) -> unmet().
-
-unmet() -> ~"(not seen: of processes that were not met)".
+unmet(#{late := Late, cpu := none}) when Late > 0 -> ~"(not seen: dyno had no turn meanwhile)";
+unmet(_Result) -> ~"(not seen: of processes that were not met)".
 
 group(Group) -> element(1, dyno_agent_kind:print(Group)).
 

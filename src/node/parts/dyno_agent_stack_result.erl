@@ -13,7 +13,7 @@
 %% `io`: in a dirty scheduler, in an OTP function known to wait for the system there. `dirty`: in a
 %% dirty scheduler, in another function. `normal`: all others.
 
--export([result/1]).
+-export([result/1, summed/1]).
 -export_type([result/0, waiting/0]).
 
 -type class() :: normal | dirty | io.
@@ -165,6 +165,8 @@ class(_Ran, _Innermost) ->
 dirty(Class, Samples) ->
     summed([{Group, stack(Path, #{}), W} || {Of, Group, Path, W} <- Samples, Of =:= Class]).
 
+-doc "The same stacks of the same group as one, with their weight.".
+-spec summed([{Group, Stack, number()}]) -> [{Group, Stack, number()}].
 summed(Stacks) ->
     Sums = lists:foldl(
         fun({Group, Stack, Weight}, Acc) ->
