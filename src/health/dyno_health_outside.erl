@@ -12,7 +12,7 @@ Nodes on another machine or of another user are not visible.
 -export([findings/1, read/1, judged/2]).
 -export_type([seen/0]).
 
--import(dyno_agent_os, [lines/1, fields/1]).
+-import(dyno_agent_os, [lines/1, fields/1, number/1]).
 -import(dyno_health_look, [finding/4, text/2]).
 
 -type thread() :: #{
@@ -52,8 +52,6 @@ findings(Node) ->
         {ok, Pid} ?= process(Node),
         {ok, Seen} ?= read(Pid),
         {ok, judged(Node, Seen)}
-    else
-        {unseen, _} = Unseen -> Unseen
     end.
 
 process(Node) ->
@@ -153,17 +151,11 @@ wanted_ns(Folder, Id, Ticks) ->
             lists:sum([binary_to_integer(N) || N <- Ticks]) * 1_000_000_000 div ?TICKS_PER_S
     end.
 
-call(Path) ->
-    case string:to_integer(content(Path)) of
-        {Number, _} when is_integer(Number), Number >= 0 -> Number;
-        _ -> none
-    end.
+call(Path) -> hd(number(content(Path)) ++ [none]).
 
 fds_limit(Text) ->
-    case re:run(Text, "Max open files +([0-9]+)", [{capture, all_but_first, binary}]) of
-        {match, [Number]} -> binary_to_integer(Number);
-        nomatch -> unlimited
-    end.
+    Limits = [N || <<"Max open files", Rest/binary>> <- lines(Text), N <- number(Rest)],
+    hd(Limits ++ [unlimited]).
 
 share(BeforeUs, AfterUs) when is_integer(BeforeUs), is_integer(AfterUs) ->
     (AfterUs - BeforeUs) / 1000 / ?WINDOW_MS;
@@ -172,22 +164,14 @@ share(_Before, _After) ->
 
 throttled(Folder) ->
     Us = [
-        binary_to_integer(Us)
-     || <<"0::", Path/binary>> <- binary:split(content(filename:join(Folder, "cgroup")), ~"\n", [
-            global
-        ]),
-        {match, [Us]} <- [
-            re:run(
-                content(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>),
-                "throttled_usec ([0-9]+)",
-                [{capture, all_but_first, binary}]
-            )
-        ]
+        N
+     || <<"0::", Path/binary>> <- lines(content(filename:join(Folder, "cgroup"))),
+        <<"throttled_usec", Rest/binary>> <- lines(
+            content(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>)
+        ),
+        N <- number(Rest)
     ],
-    case Us of
-        [Sum | _] -> Sum;
-        [] -> unknown
-    end.
+    hd(Us ++ [unknown]).
 
 -doc "The findings from these readings. Pure.".
 -spec judged(node(), seen()) -> [dyno_finding:t()].
