@@ -23,7 +23,7 @@ is_waited_for(_Config) ->
     _ = trace:function(Session, {gen_server, call, '_'}, true, []),
     [
         begin
-            Asks = spawn_link(fun() ->
+            {Asks, Ref} = spawn_monitor(fun() ->
                 receive
                     go -> Ask(Sampler)
                 end
@@ -33,6 +33,9 @@ is_waited_for(_Config) ->
             receive
                 {trace, Asks, call, {gen_server, call, Arguments}} ->
                     ?assertMatch([Sampler, _, infinity], Arguments)
+            end,
+            receive
+                {'DOWN', Ref, process, Asks, Why} -> ?assertEqual(normal, Why)
             end
         end
      || Ask <- [
