@@ -99,8 +99,8 @@ longest_ms(Targets) ->
 %% A present node that does not answer is examined from outside.
 attached(Nodes, ForMs, Options) ->
     case dyno_targets:attach(Nodes, attach_options(ForMs, Options)) of
-        {error, {dyno_target_node, {Reason, Node}}} when Reason =:= port_closed ->
-            outside(Node, {dyno_target_node, {Reason, Node}});
+        {error, {dyno_target_node, {port_closed, Node}} = Error} ->
+            outside(Node, Error);
         {error, {dyno_target_node, {no_answer, Node, _, _}} = Error} ->
             outside(Node, Error);
         {error, {dyno_agent, {failed, Node, timeout}} = Error} ->
@@ -116,9 +116,7 @@ outside(Node, Error) ->
         {ok, [_ | _] = Findings} ->
             Run = #{nodes => [#{name => Node}]},
             {ok, again(recorded(Node, #{nodes => [Node]}, Run, Node, Findings))};
-        {ok, []} ->
-            {error, Error};
-        {unseen, _} ->
+        _NoneOrUnseen ->
             {error, Error}
     end.
 

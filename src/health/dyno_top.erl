@@ -51,28 +51,21 @@ once(Node, Connection) ->
     #{binary() => term()}.
 as_json(Node, {lost, Why}) ->
     #{~"name" => atom_to_binary(Node), ~"error" => unicode:characters_to_binary(Why)};
-as_json(Node, #{values := Values, limits := Limits, interval_ns := Ns} = Reading) ->
-    #{rows := Rows, groups := Groups, count := Count, share := Share, facts := Facts} = Reading,
-    #{view := View, processes := Processes, notes := Notes} = Reading,
-    #{
-        ~"name" => atom_to_binary(Node),
-        ~"at_ms" => map_get(time_ms, Facts),
-        ~"otp" => map_get(release, Facts),
-        ~"interval_ns" => Ns,
-        ~"values" => Values,
-        ~"limits" =>
+as_json(Node, #{rows := Rows, groups := Groups, limits := Limits, facts := Facts} = Reading) ->
+    Same = maps:with([interval_ns, values, processes, view, count, notes], Reading),
+    plain_row(Same#{
+        name => Node,
+        at_ms => map_get(time_ms, Facts),
+        otp => map_get(release, Facts),
+        limits =>
             #{
                 atom_to_binary(Name) => #{~"used" => Used, ~"limit" => Limit}
              || Name := {Used, Limit} <- Limits
             },
-        ~"processes" => Processes,
-        ~"view" => atom_to_binary(View),
-        ~"count" => Count,
-        ~"share_read" => Share,
-        ~"notes" => Notes,
-        ~"top" => [plain_row(Row) || Row <- Rows],
-        ~"groups" => [plain_row(Group) || Group <- Groups]
-    }.
+        share_read => map_get(share, Reading),
+        top => [plain_row(Row) || Row <- Rows],
+        groups => [plain_row(Group) || Group <- Groups]
+    }).
 
 -doc """
 The share of one scheduler that looking takes: a reading, and the looks for findings. On a busy
