@@ -103,11 +103,9 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             module => dyno_agent_name:module(Module),
             processes => at_once(Of),
             unseen => IsUnseen,
-            in_part => IsUnseen orelse lists:any(fun is_in_part/1, Of),
-            cpu_in_part =>
-                IsUnseen orelse lists:any(fun is_in_part/1, Of) orelse
-                lists:sum([untimed_ns(One) || One <- Of]) > 0,
-            untimed => IsUnseen orelse lists:any(fun is_in_part/1, Of) orelse sum(missed, Of) > 0,
+            in_part => InPart,
+            cpu_in_part => InPart orelse lists:sum([untimed_ns(One) || One <- Of]) > 0,
+            untimed => InPart orelse sum(missed, Of) > 0,
             served => sum(served, Of),
             busy => share(lists:flatmap(fun in_callbacks/1, Of), DurationNs),
             cpu_ns => known_cpu(Of),
@@ -119,6 +117,7 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             crashes => length([crashed || #{state := crashed} <- Of])
         }
      || {Name, Module} := Of <- by([name, module], Servers),
+        InPart <- [IsUnseen orelse lists:any(fun is_in_part/1, Of)],
         Waited <- [
             #{
                 delay => #{buckets => merged([H || #{delay := H} <- Of])},
@@ -136,17 +135,9 @@ in_callbacks(#{busy_ns := Ns, asked_ns := Asked}) when is_integer(Ns), is_intege
 in_callbacks(_Unknown) -> [].
 
 %% A call in a dirty scheduler may wait for the system.
-known_cpu(Of) ->
-    case sum(dirty, Of) > 1 of
-        true -> undefined;
-        false -> sum(cpu_ns, Of)
-    end.
+known_cpu(Of) -> hd([sum(cpu_ns, Of) || sum(dirty, Of) =< 1] ++ [undefined]).
 
-high_cpu(Of) ->
-    case sum(dirty, Of) > 1 of
-        true -> sum(cpu_ns, Of);
-        false -> undefined
-    end.
+high_cpu(Of) -> hd([sum(cpu_ns, Of) || sum(dirty, Of) > 1] ++ [undefined]).
 
 -spec waited_columns(binary(), binary(), atom(), dyno_recording_table:properties()) ->
     [dyno_recording_table:column()].
