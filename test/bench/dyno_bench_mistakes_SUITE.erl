@@ -23,7 +23,7 @@ all() ->
         the_place_of_a_syntax_error,
         in_files,
         from_the_shell,
-        endless_in_all_modes,
+        failures_in_all_modes,
         much_source
     ].
 
@@ -245,28 +245,29 @@ from_the_shell(_Config) ->
         ]
     ].
 
-endless_in_all_modes(_Config) ->
+failures_in_all_modes(_Config) ->
     Endless = "receive never -> ok end.",
     dyno_parallel:each(
-        fun({Mode, Code}) ->
+        fun({Mode, {Code, Pattern}}) ->
             %% Long enough to be compiled on a busy machine.
             {error, Error} = dyno_bench:run([Code], #{mode => Mode, timeout_ms => 3000}),
             Sentence = dyno_error:format(Error),
-            ?assertMatch({match, _}, re:run(Sentence, "had not ended"), {Mode, Sentence}),
+            ?assertMatch({match, _}, re:run(Sentence, Pattern), {Mode, Sentence}),
             ?assertEqual(1, dyno_error:exit_status(Error))
         end,
         [
-            {Mode, Code}
+            {Mode, Failing}
          || Mode <- [
                 compare,
                 {timed, #{iterations => 1}},
                 {continuous, #{sample_ms => 10}},
                 {squeeze, #{sample_ms => 10}}
             ],
-            Code <- [
-                Endless,
-                #{runner => "ok.", init => Endless},
-                #{runner => "ok.", init_runner => Endless}
+            Failing <- [
+                {Endless, "had not ended"},
+                {#{runner => "ok.", init => Endless}, "init had not ended"},
+                {#{runner => "ok.", init_runner => Endless}, "init_runner had not ended"},
+                {"exit(shutdown).", "raised exit:shutdown"}
             ]
         ],
         6

@@ -25,7 +25,6 @@ all() ->
         timed,
         squeeze,
         thousands_of_workers,
-        failures,
         wrong_settings,
         ends_when_interrupted,
         leaves_nothing_behind
@@ -253,30 +252,6 @@ thousands_of_workers(_Config) ->
         re:run(dyno_error:format(Why), "after 1\\.5 s in [0-9]+ of 2000 processes; use fewer")
     ).
 
-failures(_Config) ->
-    Modes = [
-        {continuous, #{sample_ms => 5}},
-        {timed, #{iterations => 10}},
-        {squeeze, #{sample_ms => 5, max => 2}}
-    ],
-    [
-        begin
-            {error, Reason} = run([Code], Mode, #{timeout_ms => 1500}),
-            Text = unicode:characters_to_list(dyno_error:format(Reason)),
-            ?assertMatch({match, _}, re:run(Text, Expected), {Mode, Text}),
-            ?assertEqual(Status, dyno_error:exit_status(Reason))
-        end
-     || Mode <- Modes,
-        {Code, Expected, Status} <- [
-            {"error(boom).", "boom", 1},
-            {"exit(shutdown).", "shutdown", 1},
-            {"receive never -> ok end.", "1.5 s", 1},
-            {#{runner => "ok.", init => "error(early)."}, "early", 1},
-            {"foo(.", "syntax error", 2},
-            {"r(X) -> X.", "init_runner", 2}
-        ]
-    ].
-
 wrong_settings(_Config) ->
     [
         begin
@@ -329,7 +304,7 @@ leaves_nothing_behind(_Config) ->
      || {Kind, End} <- [{"run_", ""}, {"loop_", "_1"}, {"loop_", "_2"}, {"loop_", "_empty"}],
         N <- lists:seq(1, 64)
     ],
-    dyno_leftovers:nothing_after(Run, 5).
+    dyno_leftovers:nothing_after(Run, 3).
 
 is_loop(Module) ->
     lists:prefix("dyno_bench_loop_", atom_to_list(Module)).

@@ -693,7 +693,7 @@ ended_by_what_it_ran(Config) ->
             ?assertEqual(1, length(binary:matches(Error, ~"\n")), Error)
         end
      || Code <- [
-            "halt()", "halt(0, [{flush, false}])", "halt(7)", "init:stop()"
+            "halt(0, [{flush, false}])", "init:stop()"
         ]
     ],
     {3, _, Killed} = dyno(Config, ["bench", "os:cmd(\"kill -KILL \" ++ os:getpid())"]),

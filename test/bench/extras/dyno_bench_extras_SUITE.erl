@@ -24,7 +24,6 @@ all() ->
         alone_nobody_works,
         an_idle_server_does_not_count,
         large_messages,
-        profile_is_another_command,
         after_samples,
         after_samples_in_fresh_vms,
         samples_of_calls_by_metric,
@@ -39,6 +38,19 @@ all() ->
 
 %% The messages are as large as what the tracer may hold.
 slow() -> [after_samples_in_fresh_vms, large_messages, after_samples].
+
+init_per_suite(Config) ->
+    Options = #{folder => proplists:get_value(priv_dir, Config), environment => []},
+    [{server, dyno_command:start(Options)} | Config].
+
+end_per_suite(Config) ->
+    dyno_command:stop(proplists:get_value(server, Config)).
+
+%% The exit status and all that was printed.
+bench(Config, Arguments) ->
+    [Server, Folder] = [proplists:get_value(Key, Config) || Key <- [server, priv_dir]],
+    {Status, Out, Error} = dyno_command:ask(Server, Folder, ["bench" | Arguments]),
+    {Status, <<Out/binary, Error/binary>>}.
 
 run(Codes, Options) ->
     {ok, Document} = dyno_bench:run(Codes, maps:merge(#{budget_ms => 50}, Options)),
@@ -230,12 +242,8 @@ large_messages(_Config) ->
         exit(Sink, kill)
     end.
 
-profile_is_another_command(_Config) ->
-    {2, Refused} = dyno_command:run(["bench", "ok.", "--profile"]),
-    ?assertMatch({_, _}, binary:match(Refused, ~"dyno profile --eval CODE")).
-
 %% There are as many samples as the mode says; what they do not tell comes after them.
-after_samples(_Config) ->
+after_samples(Config) ->
     [
         measured_after(Samples, Mode, #{})
      || {_, #{samples := Samples}} = Mode <- [
@@ -248,9 +256,7 @@ after_samples(_Config) ->
         mode => {continuous, #{sample_ms => 5, samples => 6}}, extras => [side_effects]
     }),
     ?assertMatch([#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower"}], rows(~"codes", Timed)),
-    {0, _} = dyno_command:run([
-        "bench", "lists:seq(1, 9)", "-d", "5", "--whole", "--metric", "reductions"
-    ]).
+    {0, _} = bench(Config, ["lists:seq(1, 9)", "-d", "5", "--whole", "--metric", "reductions"]).
 
 after_samples_in_fresh_vms(_Config) ->
     measured_after(1, {continuous, #{sample_ms => 5, samples => 1}}, #{isolated => #{vms => 6}}).
@@ -418,9 +424,7 @@ refused(_Config) ->
 the_gate(Config) ->
     Base = filename:join(proplists:get_value(priv_dir, Config), "base.json"),
     Bench = fun(Code, More) ->
-        dyno_command:run(
-            ["bench", Code, "--label", "x", "--for", "20ms", "--metric", "words" | More]
-        )
+        bench(Config, [Code, "--label", "x", "--for", "20ms", "--metric", "words" | More])
     end,
     {0, _} = Bench("lists:seq(1, 1000).", ["-o", Base]),
     {0, _} = Bench("lists:seq(1, 1000).", ["--baseline", Base, "--fail-if", "worse > 0.05%"]),
@@ -447,18 +451,8 @@ another_machine(Config) ->
         Base, Document#{~"environment" := Environment#{~"cpu_model" := ~"Z80", ~"cores" := 1}}
     ),
     Bench = fun(Condition) ->
-        dyno_command:run([
-            "bench",
-            "lists:seq(1, 9).",
-            "--label",
-            "x",
-            "--for",
-            "20ms",
-            "--baseline",
-            Base,
-            "--fail-if",
-            Condition
-        ])
+        Gate = ["--baseline", Base, "--fail-if", Condition],
+        bench(Config, ["lists:seq(1, 9).", "--label", "x", "--for", "20ms" | Gate])
     end,
     {2, Refused} = Bench("slower > 5%"),
     ?assertMatch({match, _}, re:run(Refused, ~"Z80")),

@@ -313,9 +313,10 @@ command_line_once(Config) ->
     ],
     {ok, #{~"parameters" := #{~"mode" := ~"cluster"}}} = dyno_recording_file:read(File),
     as_before(Config),
+    Server = dyno_command:start(#{folder => Folder, environment => []}),
     [
         begin
-            {2, Wrong} = dyno_command:run(Line ++ More),
+            {2, _, Wrong} = dyno_command:ask(Server, Folder, Line ++ More),
             ?assertMatch({match, _}, re:run(Wrong, Expected), Wrong)
         end
      || {More, Expected} <- [
@@ -325,4 +326,5 @@ command_line_once(Config) ->
             {["--node", A, "--log", "x"], "no option --log; 2>> FILE adds"},
             {["--node", A, "--node", "@b"], "such as shop@host"}
         ]
-    ].
+    ],
+    dyno_command:stop(Server).
