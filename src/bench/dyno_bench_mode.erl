@@ -254,7 +254,7 @@ format_error({mode, Mode}) ->
         [Mode, 10]
     );
 format_error({one_code, Codes}) ->
-    io_lib:format("squeeze takes one code, not ~b; run it once for each", [Codes]);
+    io_lib:format("squeeze takes one code, not ~b; run dyno once for each", [Codes]);
 format_error({min_above_max, Min, Max}) ->
     io_lib:format("min is ~b, which is above max, ~b; give a min of at most max", [Min, Max]);
 format_error(cv_needs_samples) ->

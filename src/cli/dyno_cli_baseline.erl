@@ -177,7 +177,7 @@ changes(#{command := Command, baseline := Baseline, conditions := Conditions} = 
 
 confirm(#{conditions := Conditions} = Gate, First, Measure) ->
     dyno_cli_terminal:note(
-        "dyno: a condition of --fail-if holds; measuring once more to confirm it"
+        "dyno: a condition of --fail-if holds; measuring once more to confirm"
     ),
     maybe
         {ok, Document} ?= Measure(),
@@ -189,7 +189,7 @@ confirm(#{conditions := Conditions} = Gate, First, Measure) ->
         Warning =
             {~"confirmed", <<
                 "a condition held at the first measurement; this is the second; a condition "
-                "fails if it held in both"
+                "fails if both held"
             >>},
         {ok, judged(Gate, Changes, Failing, dyno_recording:add_warnings(Document, [Warning]))}
     end.

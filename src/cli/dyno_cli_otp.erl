@@ -22,7 +22,7 @@ taken(Arguments) ->
         {{[], _}, _} ->
             {ok, Arguments};
         {{incomplete, _}, _} ->
-            {error, "--otp needs a value: the program erl, or the folder it is installed in"};
+            {error, "--otp needs a value: the program erl, or its folder"};
         {{[_], Rest}, Started} when Started =/= false ->
             {ok, Rest ++ After};
         {{[_], _}, false} ->

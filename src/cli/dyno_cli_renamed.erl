@@ -10,39 +10,39 @@
 -spec all() -> [{Command :: string(), Option :: string(), Instead :: string()}, ...].
 all() ->
     [
-        {"bench", "--time", "it is --for TIME now"},
-        {"bench", "--patience", "it is -t N"},
+        {"bench", "--time", "use --for TIME"},
+        {"bench", "--patience", "use -t N"},
         {"bench", "--watch", "dyno record NODE --watch prints a line each second"},
         {"bench", "--profile", "dyno profile --eval CODE tells which functions take the time"},
         {"bench", "--log", "2>> FILE adds the lines on standard error to a file"},
-        {"compare", "--threshold", "it is --tolerance SHARE now"},
-        {"test", "--duration", "it is --for TIME now"},
-        {"test", "--no-control", "it is --without control now"},
-        {"record", "--duration", "it is --for TIME"},
+        {"compare", "--threshold", "use --tolerance SHARE"},
+        {"test", "--duration", "use --for TIME"},
+        {"test", "--no-control", "use --without control"},
+        {"record", "--duration", "use --for TIME"},
         {"record", "--servers", "give PROCESS after the NODE: dyno record shop@host orders"},
-        {"profile", "--function", "it is --pattern PATTERN now"},
-        {"profile", "--without", "it is --exclude PATTERN now"},
+        {"profile", "--function", "use --pattern PATTERN"},
+        {"profile", "--without", "use --exclude PATTERN"},
         {"profile", "--short-calls", "--kind time measures functions with short calls"},
         {"profile", "--perf-script", "--kind cpu does without perf"},
-        {"servers", "--level", "it is --detail DETAIL now"},
+        {"servers", "--level", "use --detail DETAIL"},
         {"servers", "--most", "at most 1000 processes of a node are measured; name fewer of them"},
-        {"trace", "--rate", "it is --limit-rate N now"},
+        {"trace", "--rate", "use --limit-rate N"},
         {"trace", "--queue", "a fifth of --limit-rate may wait"},
         {"trace", "--size", "a term is shown with at most 80 elements; --depth N shows less"},
         {"verify", "--must-decide", "the exit status is 1 if a property is UNKNOWN"},
         {"verify", "--shards", "half of the node's schedulers run the monitors"},
         {"verify", "--events", "the last 10 events before a verdict are shown"},
-        {"doctor", "--from", "it is --replay FILE now"},
+        {"doctor", "--from", "use --replay FILE"},
         {"demo", "--name", "give the name alone: dyno demo NAME"},
-        {"workload", "--time", "it is --for TIME now"},
-        {"workload", "--repetitions", "it is --repeat N now"},
+        {"workload", "--time", "use --for TIME"},
+        {"workload", "--repetitions", "use --repeat N"},
         {"workload", "--spread", in_the_shell("spread_ms")},
         {"workload", "--pinch", in_the_shell("pinch_ms")},
         {"workload", "--send", in_the_shell("send")},
         {"workload", "--recv", in_the_shell("recv")}
     ].
 
-in_the_shell(Key) -> "dyno:workload/1 has it in the shell, as " ++ Key.
+in_the_shell(Key) -> "in the shell, dyno:workload/1 takes " ++ Key.
 
 -doc "The rest of the sentence for this option of a command.".
 -spec instead(Command :: string(), Option :: string()) -> {ok, string()} | none.

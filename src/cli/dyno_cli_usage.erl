@@ -47,7 +47,7 @@ format_error({[_, _Command], Argument, Value, Details}, _Tree) ->
 -doc "The sentence for an argument that is no text; the runtime returns the readable part.".
 -spec no_text(term()) -> unicode:chardata().
 no_text({_, Read, _}) when is_list(Read) ->
-    ["an argument is not UTF-8 text: the part after ", quoted(Read), " in it can't be read"];
+    ["an argument is not UTF-8 text: the part after ", quoted(Read), " can't be read"];
 no_text(_) ->
     "an argument is not UTF-8 text".
 

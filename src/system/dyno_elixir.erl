@@ -168,9 +168,9 @@ first_line(Text) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_elixir) ->
-    "Elixir is not installed here, or its program elixir is not on the PATH; it is needed for .ex "
+    "Elixir is not installed here, or its program elixir is not on the PATH, but needed for .ex "
     "and .exs files";
 format_error({old_elixir, Version}) ->
     ["Elixir ", Version, " is too old for dyno; 1.15 or later is needed for .ex and .exs files"];
 format_error({does_not_compile, [First | _]}) ->
-    ["it does not compile: ", First].
+    ["does not compile: ", First].

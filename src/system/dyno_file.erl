@@ -211,7 +211,7 @@ trusted(_Owner, _Folder, _User) ->
 format_error({write, Path, Reason}) ->
     [shown(Path), ": ", unwritten(Reason, shown(filename:dirname(Path)))];
 format_error({cut, Path, Reason, Kept, Entries}) ->
-    io_lib:format("~ts: ~ts; it has ~b of ~b entries", [
+    io_lib:format("~ts: ~ts; ~b of ~b entries were written", [
         shown(Path), unwritten(Reason, shown(filename:dirname(Path))), Kept, Entries
     ]);
 format_error({link_of_another, Path}) ->
@@ -224,7 +224,7 @@ unwritten(enospc, _Folder) ->
 unwritten(edquot, _Folder) ->
     "the disk quota is used up; make room, or give another path";
 unwritten(enoent, Folder) ->
-    ["cannot be written: there is no folder ", Folder, "; create it, or give another path"];
+    ["cannot be written: there is no folder ", Folder, "; create the folder, or give another path"];
 unwritten(enotdir, Folder) ->
     ["cannot be written: ", Folder, " is not a folder; give a path in a folder"];
 unwritten(Reason, _Folder) when Reason =:= eacces; Reason =:= eperm; Reason =:= erofs ->

@@ -156,5 +156,5 @@ output(Name, Arguments, TimeoutMs) ->
 
 -doc "The end of a sentence about a failed program: its last lines.".
 -spec last_words([binary()]) -> unicode:chardata().
-last_words([]) -> "; it said nothing";
+last_words([]) -> "; no output";
 last_words(Lines) -> ["; its last lines:" | [["\n  ", Line] || Line <- Lines]].

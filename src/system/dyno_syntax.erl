@@ -19,7 +19,7 @@ closed, or something that is missing at the end.
 error(Tokens, End, {At, _, _}) when At >= End ->
     case open(Tokens, []) of
         [{Bracket, Where} | _] -> {Where, ["this ", atom_to_list(Bracket), " is not closed"]};
-        [] -> {End, "it is not complete: something is missing at its end"}
+        [] -> {End, "not complete: something is missing at the end"}
     end;
 error(_Tokens, _End, {At, Module, Why}) ->
     {At, string:trim(Module:format_error(Why))}.

@@ -283,7 +283,7 @@ keeps_what_was_measured(_Config) ->
             #{~"status" := Status, ~"warnings" := Warnings} = Document,
             ?assertEqual(~"interrupted", Status),
             ?assertMatch(
-                [<<"it was interrupted; this is what ", _:8, " rounds gave">>],
+                [<<"interrupted: this is what ", _:8, " rounds gave">>],
                 [Text || #{~"code" := ~"interrupted", ~"text" := Text} <- Warnings]
             ),
             ?assertEqual(length(Codes), length(rows(~"codes", Document))),

@@ -36,7 +36,7 @@ sentences(_Config) ->
         {caller, "not compiled after 5 ms", {dyno_bench_code, {endless_compilation, ~"x", 5}}},
         {caller, "has no compiler", {dyno_bench_vm_server, no_compiler}},
         {dyno, "died: killed", {dyno_bench_vm_server, {server_died, killed}}},
-        {code, "look whether the code ends it", {dyno_bench_vm, {vm_died, noconnection}}},
+        {code, "look whether the code calls halt()", {dyno_bench_vm, {vm_died, noconnection}}},
         {caller, "is Erlang/OTP 26; dyno needs 27", {dyno_bench_vm, {otp_too_old, "/erl", "26"}}},
         {caller, "flags \\+Zz does not start: no", {
             dyno_bench_vm, {does_not_boot, #{flags => ["+Zz"]}, ~"no"}
@@ -48,7 +48,7 @@ sentences(_Config) ->
             dyno_bench_revision, {build, ~"v1", ~"make", {status, 2}, [~"oops"]}
         }},
         {dyno, "made in /x: no such file", {dyno_temporary, {no_folder, "/x", enoent}}},
-        {dyno, "git could not check the revision out; it said nothing", {
+        {dyno, "git could not check the revision out; no output", {
             dyno_bench_checkout, {git, []}
         }},
         {caller, "has a module m of its own", {dyno_bench_remote, {taken_module, a@b, m}}},

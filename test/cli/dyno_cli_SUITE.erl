@@ -332,8 +332,8 @@ bad_input(Config) ->
                 ]
             },
             {["test", "x", "-o", "a.pdf"], [~"a.pdf", ~".html"]},
-            {["test", "x", "-o", "no/no/a.json"], [~"no/no", ~"create it"]},
-            {["bench", "ok", "-o", "no/a.json"], [~"there is no folder no", ~"create it"]},
+            {["test", "x", "-o", "no/no/a.json"], [~"no/no", ~"create the folder"]},
+            {["bench", "ok", "-o", "no/a.json"], [~"there is no folder no", ~"create the folder"]},
             {["test", "bad"], [~"the suite bad"]},
             {["servers"], [~"NODE"]},
             {["servers", "sh op"], [~"\"sh op\"", ~"shop@host"]},
@@ -348,11 +348,11 @@ bad_input(Config) ->
             {["trace", "a@host", "x:y", "--above", "x"], [~"--above", ~"10ms"]},
             {["trace", "--replay", "missing.jsonl"], [~"missing.jsonl"]},
             {["test", "x", "--duration", "10s"], [
-                ~"dyno test has no option --duration; it is --for TIME now"
+                ~"dyno test has no option --duration; use --for TIME"
             ]},
-            {["test", "x", "--for=1s", "--no-control"], [~"it is --without control now"]},
+            {["test", "x", "--for=1s", "--no-control"], [~"use --without control"]},
             {["bench", "1", "--threshold", "3%"], [~"--threshold takes a whole", ~"--tolerance 3%"]},
-            {["servers", "a@b", "--level=time"], [~"it is --detail DETAIL now"]},
+            {["servers", "a@b", "--level=time"], [~"use --detail DETAIL"]},
             {["report"], [~"RECORDING"]},
             {["report", "missing.json"], [~"missing.json"]}
         ]
@@ -707,7 +707,7 @@ ended_in_another_vm(Config) ->
         begin
             {Status, Out, Error} = dyno(Config, ["bench", Code, "-i", "--vms", "6"]),
             ?assertEqual({1, ~""}, {Status, Out}, Error),
-            ?assertMatch({_, _}, binary:match(Error, ~"look whether the code ends it"), Error)
+            ?assertMatch({_, _}, binary:match(Error, ~"look whether the code calls halt()"), Error)
         end
      || Code <- ["halt(0)", "init:stop(), timer:sleep(1000)"]
     ].

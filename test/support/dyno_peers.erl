@@ -39,9 +39,21 @@ stop({Peer, _Node}) ->
 
 -doc "Compiles a module from source text and loads it in a node.".
 load(Node, Source) ->
-    {ok, Module, Binary} = compile:forms(forms(Source), [debug_info]),
+    {Module, Binary} = once(Source, fun() -> compile:forms(forms(Source), [debug_info]) end),
     {module, Module} = erpc:call(Node, code, load_binary, [Module, "test", Binary]),
     Module.
+
+%% Many cases of a suite load the same.
+once(Source, Compile) ->
+    Key = {?MODULE, erlang:md5(unicode:characters_to_binary(Source))},
+    case persistent_term:get(Key, none) of
+        none ->
+            {ok, Module, Binary} = Compile(),
+            ok = persistent_term:put(Key, {Module, Binary}),
+            {Module, Binary};
+        Compiled ->
+            Compiled
+    end.
 
 -doc "Loads a module of this node in another.".
 send(Node, Module) ->
@@ -51,7 +63,7 @@ send(Node, Module) ->
 -doc "Compiles a module of the folder bench and loads it in a node.".
 load_bench(Node, Module) ->
     Source = filename:join([dyno_project:root(), "bench", atom_to_list(Module) ++ ".erl"]),
-    {ok, Module, Binary} = compile:file(Source, [binary]),
+    {Module, Binary} = once(Source, fun() -> compile:file(Source, [binary]) end),
     {module, Module} = erpc:call(Node, code, load_binary, [Module, Source, Binary]),
     Module.
 

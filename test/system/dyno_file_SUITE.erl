@@ -188,7 +188,7 @@ a_stream_on_a_disk_that_fills(Config) ->
             ?assert(Kept > 1000),
             ?assertEqual({ok, binary:copy(iolist_to_binary(Line), Kept)}, file:read_file(Path)),
             says(Reason, ~"the disk is full"),
-            says(Reason, <<"has ", (integer_to_binary(Kept))/binary, " of 5000 entries">>),
+            says(Reason, <<"; ", (integer_to_binary(Kept))/binary, " of 5000 entries">>),
             ?assertEqual(dyno, dyno_file:fault(Reason)),
             %% Now it is full from the beginning.
             ok = dyno_disk:fill(Disk),

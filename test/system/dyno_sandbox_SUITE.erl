@@ -184,8 +184,8 @@ words_failures(_Config) ->
             },
             {
                 {died, killed},
-                "the process of dyno_sandbox_SUITE:init_suite/0 ended: killed; something it is "
-                "linked to died"
+                "the process of dyno_sandbox_SUITE:init_suite/0 ended: killed; a linked process "
+                "died"
             },
             {interrupted, "interrupted"}
         ]

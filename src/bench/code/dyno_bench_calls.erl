@@ -62,7 +62,7 @@ terms(Path, <<131, _/binary>> = Content) ->
     try
         {ok, [binary_to_term(Content)]}
     catch
-        error:badarg -> not_calls(Path, "it begins as an external term, but is none")
+        error:badarg -> not_calls(Path, "the head is that of an external term, the rest is not")
     end;
 terms(Path, _Content) ->
     case file:consult(Path) of
@@ -73,12 +73,12 @@ terms(Path, _Content) ->
 calls(Path, []) ->
     not_calls(Path, "it is empty");
 calls(Path, Terms) when length(Terms) > ?MAX_CALLS ->
-    Why = io_lib:format("it has ~b terms; at most ~b are repeated", [length(Terms), ?MAX_CALLS]),
+    Why = io_lib:format("of ~b terms, at most ~b are repeated", [length(Terms), ?MAX_CALLS]),
     not_calls(Path, Why);
 calls(Path, Terms) ->
     case [T || T <- Terms, not is_call(T)] of
         [] -> {ok, Terms};
-        [Term | _] -> not_calls(Path, io_lib:format("~0tP is in it", [Term, 8]))
+        [Term | _] -> not_calls(Path, io_lib:format("one term is ~0tP", [Term, 8]))
     end.
 
 not_calls(Path, Why) ->

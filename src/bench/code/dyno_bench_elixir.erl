@@ -83,7 +83,7 @@ one_line(Message) ->
     Plain.
 
 checked({defmodule, Where, _}) ->
-    {error, syntax(Where, "a module is no code; compile it, give --pa, and call it")};
+    {error, syntax(Where, "a module is no code; compile the module, and call a function (--pa)")};
 checked(Quoted) ->
     compiled(Quoted, free_name(1)).
 
@@ -109,7 +109,7 @@ compiled(Quoted, Name) ->
             Message = apply('Elixir.Exception', message, [Exception]),
             {error, syntax([{line, max(1, maps:get(line, Exception, 1))}], Message)};
         {[], _} ->
-            {error, syntax([], "modules cannot be defined in it; compile them, and give --pa")}
+            {error, syntax([], "code cannot define modules; compile them, and give --pa")}
     end.
 
 %% Elixir only warns of undefined functions.
@@ -149,7 +149,7 @@ part(Forms) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error(no_elixir) ->
-    "Elixir is not installed here, or not found; install it, or give its ebin folders with --pa";
+    "Elixir is not installed here, or not found; install Elixir, or give its ebin folders (--pa)";
 format_error({elixir_raised, Reason}) ->
     io_lib:format("Elixir's compiler failed: ~0tP", [Reason, 10]).
 

@@ -215,9 +215,9 @@ one(#{name := Name, codes := Codes} = Case, Number, File) ->
             bad(File, Number, "its name is no text")
     end;
 one(#{name := _}, Number, File) ->
-    bad(File, Number, "it has no codes");
+    bad(File, Number, "there are no codes");
 one(_Case, Number, File) ->
-    bad(File, Number, "it is no map with a name and codes").
+    bad(File, Number, "this is no map with a name and codes").
 
 checks(Case) ->
     {Arity, Accepted} =
@@ -322,7 +322,7 @@ all_right(IsRight, Taken, Results) ->
             ok;
         [{Label, Result} | _] ->
             {error,
-                io_lib:format("~ts does not pass the check: it gives ~0tP", [Label, Result, 12])}
+                io_lib:format("~ts gives ~0tP, which does not pass the check", [Label, Result, 12])}
     end.
 
 is_right(IsRight, Taken, Result) ->
@@ -363,7 +363,7 @@ format_error({elixir, Path, Reason}) ->
 format_error({taken_name, Path, Module}) ->
     io_lib:format("~ts: there is a module ~ts already; give this one another name", [Path, Module]);
 format_error({no_benchmarks, Path}) ->
-    io_lib:format("~ts: it does not export benchmarks/0, which dyno_bench_file asks for", [Path]);
+    io_lib:format("~ts does not export benchmarks/0, which dyno_bench_file asks for", [Path]);
 format_error({endless_compilation, Path, TimeoutMs}) ->
     io_lib:format(
         "~ts: was not compiled after ~ts; if the machine is busy, allow more time (--timeout)", [

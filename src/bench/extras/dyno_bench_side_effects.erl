@@ -182,8 +182,8 @@ counted(#{worker := Worker, iterate := Iterate, iterations := Epoch} = Subject, 
 
 notes(Left, #{ports := Ports, remote := Remote}) ->
     [~"work was left in mailboxes: its cost is not measured" || Left > 0] ++
-        [~"it sends to ports, whose work is not seen" || Ports > 0] ++
-        [~"it sends to other nodes, whose work is not seen" || Remote > 0].
+        [~"the work of ports to which the code sends is not seen" || Ports > 0] ++
+        [~"the work of other nodes to which the code sends is not seen" || Remote > 0].
 
 %% The order of the readings is the same before and after, so their own cost cancels out.
 difference(Run, Members) ->

@@ -165,7 +165,7 @@ format_error({taken_module, Node, Module}) ->
     io_lib:format("~ts has a module ~ts of its own; give the file's another name", [Node, Module]);
 format_error({gave_up, Node, {limit_ms, Ms}}) ->
     io_lib:format(
-        "the measurement in ~ts was ended after ~ts, the longest it may take",
+        "the measurement in ~ts was ended after ~ts, the time limit",
         [Node, dyno_unit:format(Ms, ~"ms")]
     );
 format_error({gave_up, Node, {limit_bytes, Limit, Bytes}}) ->
@@ -176,7 +176,7 @@ format_error({gave_up, Node, Reason}) ->
     io_lib:format("the measurement in ~ts ended: ~0tP", [Node, Reason, 12]);
 format_error({node_lost, Node}) ->
     io_lib:format(
-        "the connection to ~ts was lost while it measured; whatever was sent there ends by itself",
+        "the connection to ~ts was lost during the measurement; all that runs there ends by itself",
         [Node]
     ).
 

@@ -123,7 +123,7 @@ spec() ->
 findings({Name, Samples}) ->
     case {[x || #{status := lost} <- Samples], [x || #{status := late} <- Samples]} of
         {[_ | _] = Lost, _} ->
-            Text = "the connection to ~ts was lost; the last ~b samples are without it",
+            Text = "the connection to ~ts was lost; the last ~b samples lack the node",
             [doubt(lost, Text, [Name, length(Lost)])];
         {[], [_ | _] = Late} ->
             Text = "~ts reported nothing in ~b of ~b intervals",
@@ -134,5 +134,5 @@ findings({Name, Samples}) ->
 
 doubt(Check, Format, Arguments) ->
     dyno_bench_findings:doubt(Check, dyno_recording_part:text(Format, Arguments), <<
-        "Look at the node and the way to it; the throughput of all is without it."
+        "Look at the node and the network; the throughput of all lacks this node."
     >>).

@@ -47,17 +47,17 @@ described(Label, #{constant := IsConstant, warnings := Warnings} = Description) 
                     Label, Function
                 ]
             ),
-            <<"Give it values that the compiler does not know, for example by --init_runner.">>
+            <<"Use values that the compiler does not know, for example from --init_runner.">>
         )
      || #{folded := Function} <- [Description]
     ] ++
         [
             doubt(
                 constant,
-                text("~ts: the compiler leaves nothing of it to do; an empty loop was measured", [
+                text("~ts: the compiler leaves nothing to do; an empty loop was measured", [
                     Label
                 ]),
-                ~"Have it use values that --init_runner gives."
+                ~"Use values that --init_runner gives."
             )
          || IsConstant
         ] ++ [doubt(compiler, text("~ts: ~ts", [Label, Warning]), ~"") || Warning <- Warnings].
@@ -84,7 +84,7 @@ of_doubt({first, FirstNs, LaterNs}, Label, Verdict) ->
         [Label, time(FirstNs), time(LaterNs), Verdict]
     ),
     beyond(first_call, first_call, FirstNs / LaterNs, Text, <<
-        "Measure the code that makes it, or have each call make it anew."
+        "Measure the code that makes the value, or have each call make a new one."
     >>);
 of_doubt({keeps, Bytes}, Label, Verdict) ->
     Text = text(
@@ -149,7 +149,7 @@ clock(Candidates) ->
     end.
 
 ending(#{status := interrupted} = Result, _Candidates) ->
-    Text = text("it was interrupted; this is what ~ts gave", [counted(Result)]),
+    Text = text("interrupted: this is what ~ts gave", [counted(Result)]),
     [doubt(interrupted, Text, ~"")];
 ending(#{rounds := Rounds, timing := #{least := Least} = Timing} = Result, Candidates) when
     Rounds < Least
@@ -159,7 +159,7 @@ ending(#{rounds := Rounds, timing := #{least := Least} = Timing} = Result, Candi
         duration(BudgetMs), counted(Result), outcome(Candidates), Least
     ]),
     Needed = duration(Least * ElapsedMs / Rounds),
-    [doubt(time, Text, text("Give it more: ~b take about ~ts (--for).", [Least, Needed]))];
+    [doubt(time, Text, text("Measure longer: ~b take about ~ts (--for).", [Least, Needed]))];
 ending(#{samples := #{asked := Asked} = Samples, rounds := Rounds} = Result, _Candidates) when
     Rounds < Asked
 ->
@@ -229,7 +229,7 @@ undecided(#{pairs := Pairs, candidates := Measured} = Result, Candidates) ->
 more(Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
     not is_map_key(vms, Result)
 ->
-    Instead = "or leave -d, -s, -l and -r out, and it ends when it is decided",
+    Instead = "or leave -d, -s, -l and -r out, and dyno ends when the verdict is clear",
     case dyno_bench_comparison:least_rounds(Candidates, ?LEVEL) of
         Least when Rounds < Least ->
             text(
@@ -246,4 +246,4 @@ more(Undecided, #{fixed := true, rounds := Rounds} = Result, Candidates) when
 more(_Undecided, #{vms := Vms}, _Candidates) ->
     text("Take more than ~b VMs for each code, or more time (--vms, --for).", [Vms]);
 more(_Undecided, _Result, _Candidates) ->
-    ~"Give it more time (--for).".
+    ~"Measure longer (--for).".

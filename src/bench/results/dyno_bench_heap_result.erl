@@ -66,7 +66,7 @@ findings(Labels, #{heaps := #{words := Words} = Ends}) ->
                     lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)
                 ]
             ),
-            ~"Fix the heap as your processes have it (--heap WORDS)."
+            ~"Give the heap of your processes (--heap WORDS)."
         )
      || {#{a := A, b := B, ratio := Fresh}, #{ratio := Room}} <-
             lists:sublist(Depending, ?MOST_SENTENCES)
@@ -98,7 +98,7 @@ findings(Labels, #{heap := Heap, candidates := Candidates} = Result) when
                 "came to have makes them",
                 [lists:join(", ", Counts)]
             ),
-            text("Leave ~ts out, and it is drawn anew each round; --heap WORDS fixes it.", [
+            text("Leave ~ts out for a new heap in each round; --heap WORDS fixes one.", [
                 left_to_chance(Result)
             ])
         )

@@ -84,7 +84,7 @@ settings have their own.
     {ok, built()} | {error, dyno_error:error()}.
 open(Settings, Others) ->
     Options = maps:merge(Others, Settings),
-    Accepted = ~"a list of revisions, as dyno_bench_revision:parse/1 gives it,",
+    Accepted = ~"a list of revisions, a result of dyno_bench_revision:parse/1,",
     IsList = fun(Revisions) -> is_list(Revisions) andalso Revisions =/= [] end,
     maybe
         ok ?= dyno_option:known([revisions, build, timeout_ms, progress], Settings),
@@ -229,7 +229,7 @@ format_error({revisions, Text}) ->
         [Text]
     );
 format_error(no_git) ->
-    "there is no git on the PATH; install it to compare revisions";
+    "there is no git on the PATH; install git to compare revisions";
 format_error({no_repository, Folder}) ->
     io_lib:format(
         "~ts is in no git repository; run dyno in the project whose revisions are compared",
@@ -243,7 +243,7 @@ format_error({no_build, _Folder}) ->
     "the project has neither rebar.config, mix.exs, Makefile nor src/*.erl; say with --build how "
     "it is built";
 format_error({no_program, Label, Name}) ->
-    io_lib:format("~ts is built with ~ts, which is not on the PATH; install it, or give --build", [
+    io_lib:format("~ts is built with ~ts, which is not on the PATH; install this, or give --build", [
         Label, Name
     ]);
 format_error({build, Label, Command, Ended, Lines}) ->
@@ -253,7 +253,7 @@ format_error({build, Label, Command, Ended, Lines}) ->
     ];
 format_error({nothing_built, Label, Command}) ->
     io_lib:format(
-        "~ts: ~ts left no beam files in ebin or _build; say with --build how it is built",
+        "~ts: ~ts left no beam files in ebin or _build; give the right command (--build)",
         [Label, Command]
     ).
 
@@ -264,6 +264,6 @@ fault(_) -> caller.
 ended({status, Status}) ->
     io_lib:format("ended with status ~b", [Status]);
 ended({timeout, Ms}) ->
-    io_lib:format("had not ended after ~ts; --timeout gives it longer", [
+    io_lib:format("had not ended after ~ts; --timeout allows more", [
         dyno_unit:format(Ms * 1_000_000, ~"ns")
     ]).

@@ -193,6 +193,6 @@ parameters(Settings) ->
 format_error({squeezed_variants, Count}) ->
     io_lib:format(
         "one code in one Erlang is squeezed at a time, not in ~b revisions, Erlangs or sets of "
-        "flags; run it once for each",
+        "flags; run dyno once for each",
         [Count]
     ).

@@ -193,7 +193,7 @@ stop(#{peer := Peer, ref := Ref, folder := Folder}) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_erl, Path}) ->
     io_lib:format(
-        "there is no erl at ~ts; give the program, or the folder it is installed in", [Path]
+        "there is no erl at ~ts; give the program, or its folder", [Path]
     );
 format_error({does_not_boot, #{flags := [_ | _] = Flags}, Output}) ->
     io_lib:format("a VM with the flags ~ts does not start: ~ts", [lists:join(" ", Flags), Output]);
@@ -205,7 +205,9 @@ format_error({otp_too_old, Erl, Release}) ->
     Least = dyno_version:least_otp(),
     io_lib:format("~ts is Erlang/OTP ~ts; dyno needs ~b or later", [Erl, Release, Least]);
 format_error({vm_died, Reason}) ->
-    io_lib:format("the VM of a code has ended (~0tP); look whether the code ends it", [Reason, 10]).
+    io_lib:format("the VM of a code has ended (~0tP); look whether the code calls halt()", [
+        Reason, 10
+    ]).
 
 -spec fault(reason()) -> dyno_error:fault().
 fault({vm_died, _}) -> code;

@@ -81,7 +81,7 @@ name(Values) ->
     end.
 
 fits(squeeze, _Values, Codes) when Codes > 1 ->
-    contradiction(io_lib:format("-q takes one code, not ~b; run it once for each", [Codes]));
+    contradiction(io_lib:format("-q takes one code, not ~b; run dyno once for each", [Codes]));
 fits(Name, Values, _Codes) ->
     case refused(Name, Values) of
         none -> ok;
@@ -99,14 +99,14 @@ refused(timed, Values) when is_map_key(sample_ms, Values); is_map_key(cv, Values
 refused(Name, #{patience := _}) when Name =/= squeeze ->
     "--threshold is for -q, which is not given; --tolerance 3% ignores differences";
 refused(squeeze, #{metric := Metric}) when Metric =/= time ->
-    "-q looks for the highest throughput; for --metric leave it out, and give -c N";
+    "-q looks for the highest throughput; for --metric leave out -q, and give -c N";
 refused(squeeze, #{whole := _}) ->
-    "-q looks for the highest throughput; for --whole leave it out, and give -c N";
+    "-q looks for the highest throughput; for --whole leave out -q, and give -c N";
 refused(_Name, #{report := _} = Values) when
     not is_map_key(output, Values), (is_map_key(metric, Values) orelse is_map_key(whole, Values))
 ->
-    "--report has erlperf's columns, which have none for --metric and --whole; leave it out, or "
-    "add -o FILE";
+    "--report has erlperf's columns, which have none for --metric and --whole; leave --report "
+    "out, or add -o FILE";
 refused(Name, #{budget_ms := _}) when Name =/= compare ->
     "--for is for a comparison that ends by itself; samples take as long as they say";
 refused(_Name, #{format := _, report := _}) ->

@@ -107,7 +107,7 @@ format_error({name, Name}) ->
         $"
     ];
 format_error({ended, Node}) ->
-    ["the node ", atom_to_list(Node), " has ended; start it again: dyno demo"].
+    ["the node ", atom_to_list(Node), " has ended; start another: dyno demo"].
 
 -spec fault(reason()) -> dyno_error:fault().
 fault({name, _}) -> caller;

@@ -95,7 +95,7 @@ overview() ->
             ["dyno new ", string:pad(Template, Width), " NAME   ", Text, $\n]
          || {Template, Text, _} <- Templates
         ],
-        "\nWith --elixir it is written in Elixir.\n"
+        "\n--elixir writes Elixir.\n"
     ].
 
 write(Template, Given, Language) ->
@@ -200,7 +200,7 @@ format_error({unknown_template, Template}) ->
         dyno_similar:meant(dyno_similar:nearest(Template, Templates))
     ];
 format_error({no_name, Template}) ->
-    ["give it a name: dyno new ", Template, " NAME"];
+    ["give a name: dyno new ", Template, " NAME"];
 format_error({bad_name, Name}) ->
     io_lib:format(
         "\"~ts\" is no module's name; lower-case letters, digits and _ are accepted, and a "
@@ -209,12 +209,12 @@ format_error({bad_name, Name}) ->
     );
 format_error({taken_name, Module, Where}) ->
     io_lib:format(
-        "there is a module ~ts (~ts), whose place it would take; give it another name, such as "
+        "there is a module ~ts (~ts), whose place it would take; give another name, such as "
         "~ts_perf",
         [Module, Where, filename:basename(filename:rootname(Where))]
     );
 format_error({exists, File}) ->
-    [File, " is there already, and is left as it is; give another name"];
+    [File, " is there already and stays unchanged; give another name"];
 format_error({Module, _} = Error) when Module =:= dyno_file; Module =:= dyno_priv ->
     dyno_error:format(Error).
 

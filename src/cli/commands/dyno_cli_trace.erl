@@ -98,9 +98,9 @@ above(Text) ->
 
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{replay := _, node := _}) ->
-    contradiction("--replay shows what a file has; give it no NODE");
+    contradiction("--replay shows what a file has; give no NODE");
 run(#{replay := File, output := File}) ->
-    contradiction("-o would replace the file that --replay reads; give it another path");
+    contradiction("-o would replace the file that --replay reads; give another path");
 run(#{latency := true, args := _}) ->
     contradiction("--latency and --args are two questions; ask one of them");
 run(#{tree := true} = Values) when is_map_key(latency, Values); is_map_key(args, Values) ->

@@ -69,7 +69,7 @@ command() ->
 
 -spec run(dyno_cli_command:values()) -> dyno_cli_command:result().
 run(#{node := _, replay := _}) ->
-    dyno_cli_command:contradiction("--replay reads events from a file; give it no NODE");
+    dyno_cli_command:contradiction("--replay reads events from a file; give no NODE");
 run(#{spec := Spec, replay := File} = Values) ->
     job(filename:basename(Spec), Values, fun(Show) ->
         dyno_verify_replay:run([Spec], File, #{show => Show})

@@ -138,7 +138,7 @@ conclusion(Document) ->
                     [["; ", plural(Failed, noun(Verdicts)), " had failed by then"] || Failed > 0]
                 ])};
         ~"partial" ->
-            Written = ~"it is still being written, or dyno died before its end",
+            Written = ~"still being written, or dyno died before its end",
             {doubtful, ~"PARTIAL",
                 iolist_to_binary([
                     text(~"text", get(~"error", Document, #{}), Written),

@@ -34,7 +34,7 @@ format(Document, _Options) ->
 
 -spec format_error(no_measurements) -> unicode:chardata().
 format_error(no_measurements) ->
-    "there are no measurements for benchstat in it; give a recording of dyno bench or dyno test, "
+    "there are no measurements for benchstat; give a recording of dyno bench or dyno test, "
     "and let benchstat compare two of them".
 
 %% benchstat compares results with equal keys; the OTP release is excluded, so that two releases can

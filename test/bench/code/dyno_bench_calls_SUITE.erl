@@ -70,11 +70,11 @@ mistakes(Config) ->
         end
      || {Content, Expected} <- [
             {"", "it is empty"},
-            {"{a, b}.", "{a,b} is in it"},
-            {"{a, b, c}.", "{a,b,c} is in it"},
+            {"{a, b}.", "one term is {a,b}"},
+            {"{a, b, c}.", "one term is {a,b,c}"},
             {"{a, b, []", "1: "},
-            {<<131, 1, 2, 3>>, "begins as an external term, but is none"},
-            {term_to_binary(a), "a is in it"}
+            {<<131, 1, 2, 3>>, "that of an external term, the rest is not"},
+            {term_to_binary(a), "one term is a"}
         ]
     ],
     {error, {dyno_bench_calls, {no_file, _, enoent}}} = dyno_bench_calls:read(file(Config, "none")),

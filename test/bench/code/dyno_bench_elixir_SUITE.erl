@@ -243,7 +243,7 @@ at_the_command_line(_Config) ->
 %% An Erlang that has none beside it, and a PATH without it: the same function by hand.
 without_elixir(_Config) ->
     Sentence = unicode:characters_to_binary(dyno_error:format({dyno_bench_elixir, no_elixir})),
-    ?assertMatch({match, _}, re:run(Sentence, "^Elixir is not installed.*; install it")),
+    ?assertMatch({match, _}, re:run(Sentence, "^Elixir is not installed.*; install Elixir")),
     ?assertEqual(
         3,
         dyno_error:exit_status(

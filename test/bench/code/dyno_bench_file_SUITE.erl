@@ -130,7 +130,7 @@ wrong_results_are_not_measured(Config) ->
         Config, "[#{name => c, check => fun(_, R) -> R > 1 end, codes => #{a => fun() -> 1 end}}]"
     ),
     ?assertMatch(
-        {match, _}, re:run(dyno_error:format(Wrong), "a does not pass the check: it gives 1")
+        {match, _}, re:run(dyno_error:format(Wrong), "a gives 1, which does not pass the check")
     ).
 
 options_win_over_cases(Config) ->
@@ -169,7 +169,7 @@ a_file_may_use_all_forms(Config) ->
 errors_name_file_and_line(Config) ->
     Cases = [
         {"[#{name => c}", ":4|:5", 2, "syntax error"},
-        {"[#{name => c}]", ":4", 2, "it has no codes"},
+        {"[#{name => c}]", ":4", 2, "there are no codes"},
         {"[]", ":4", 2, "not a list of cases"},
         {"[17]", ":4", 2, "case 1: it is no map"},
         {"[#{name => c, codes => #{}}]", ":4", 2, "c: codes is no map"},

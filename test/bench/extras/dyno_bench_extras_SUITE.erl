@@ -413,8 +413,8 @@ refused(_Config) ->
         end
      || {Pattern, Values} <- [
             {"did you mean words", #{metric => ~"word"}},
-            {"leave it out, and give -c N", #{whole => true, squeeze => true}},
-            {"leave it out, and give -c N", #{metric => ~"words", squeeze => true}},
+            {"leave out -q, and give -c N", #{whole => true, squeeze => true}},
+            {"leave out -q, and give -c N", #{metric => ~"words", squeeze => true}},
             {"or add -o FILE", #{whole => true, report => ~"full"}},
             {"--threshold is for -q", #{threshold => ~"3"}}
         ]

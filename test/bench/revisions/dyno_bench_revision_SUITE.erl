@@ -375,7 +375,7 @@ mistakes(Config) ->
         [~"one..two"],
         #{build => "sleep 100", timeout_ms => 300},
         1,
-        "sleep 100 had not ended after 300 ms; --timeout gives it longer"
+        "sleep 100 had not ended after 300 ms; --timeout allows more"
     ),
     {0, _} = sh(
         "git rm -rqf src && echo x > x && git add x && git commit -qm empty && git tag empty"

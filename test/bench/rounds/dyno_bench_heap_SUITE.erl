@@ -90,7 +90,7 @@ a_verdict_that_depends_on_the_heap(_Config) ->
     Said = fun(Default, Room) ->
         dyno_bench_heap_result:findings([~"short", ~"long"], #{heaps => Ends(Default, Room)})
     end,
-    [#{text := Text, advice := <<"Fix the heap", _/binary>>}] = Said(
+    [#{text := Text, advice := <<"Give the heap", _/binary>>}] = Said(
         pair(0.9, faster), pair(1.5, slower)
     ),
     ?assertEqual(
@@ -127,7 +127,7 @@ a_heap_left_to_the_runtime_is_said(_Config) ->
     ?assertMatch({match, _}, re:run(Advice, ~"--heap WORDS")),
     ?assertEqual([], Said(runtime, 5000.0, 0.1)),
     [#{advice := Default}] = Said(default, 500.0, 0.5),
-    ?assertMatch({match, _}, re:run(Default, ~"Leave --heap default out, and it is drawn")),
+    ?assertMatch({match, _}, re:run(Default, ~"Leave --heap default out for a new heap")),
     %% Samples and VMs of their own would not draw it either.
     Apart = fun(Way) ->
         Candidate = #{times_ns => [500.0], garbage_collections => 0.5},

@@ -147,7 +147,7 @@ mistakes(Config) ->
             ?assertEqual(1, length(binary:matches(Output, ~"\n")), Output)
         end
      || {Arguments, Part} <- [
-            {["suite"], ~"give it a name: dyno new suite NAME"},
+            {["suite"], ~"give a name: dyno new suite NAME"},
             {["suit", "x"], ~"writes a suite or benchmark, not a suit; did you mean suite?"},
             {["suite", file("Shop", Config)], ~"\"Shop\" is no module's name"},
             {["suite", file("lists", Config)], ~"there is a module lists"}

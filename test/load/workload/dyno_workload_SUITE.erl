@@ -152,5 +152,5 @@ the_command_runs(Config) ->
     {2, _, Wrong} = Ask(["workload", "flat"]),
     ?assertNotEqual(nomatch, string:find(Wrong, "\"flat\" is no shape")),
     {2, _, Send} = Ask(["workload", "--send", "2"]),
-    ?assertNotEqual(nomatch, string:find(Send, "dyno:workload/1 has it")),
+    ?assertNotEqual(nomatch, string:find(Send, "in the shell, dyno:workload/1 takes")),
     ok = dyno_command:stop(Server).

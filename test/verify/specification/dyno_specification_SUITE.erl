@@ -581,7 +581,7 @@ mistakes(_) ->
             {"property a of m:f never send X when foo(X).", 1, 37, "illegal guard expression"},
             {"property a of m:f never send {a, b c}.", 1, 36, "syntax error before: c"},
             {"property a of m:f never send X when X >.", 1, 40,
-                "it is not complete: something is missing at its end"},
+                "not complete: something is missing at the end"},
             {"property a of m:f never send X when X > > 3.", 1, 41, "syntax error before: >"},
             {"property a of m:f never send #{N := 1}.", 1, 32, "variable 'N' is unbound"},
             {"property a of m:f never send x when .", 1, 37, "expected a guard, found a full stop"},
