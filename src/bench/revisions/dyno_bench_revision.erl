@@ -243,8 +243,8 @@ format_error({no_build, _Folder}) ->
     "the project has neither rebar.config, mix.exs, Makefile nor src/*.erl; say with --build how "
     "it is built";
 format_error({no_program, Label, Name}) ->
-    io_lib:format("~ts is built with ~ts, which is not on the PATH; install this, or give --build", [
-        Label, Name
+    io_lib:format("~ts is built with ~ts, which is not on the PATH; install ~ts or give --build", [
+        Label, Name, Name
     ]);
 format_error({build, Label, Command, Ended, Lines}) ->
     [

@@ -248,7 +248,7 @@ errors(_Config) ->
         [
             {["ok.", "ok(."], #{vms => 1}, 2, "^code 2: line 1, column 4"},
             {["error(boom)."], #{vms => 1}, 1, "the code raised error:boom"},
-            {["halt()."], #{vms => 1}, 1, "the VM of a code has ended .* whether the code calls halt"},
+            {["halt()."], #{vms => 1}, 1, "the VM of a code has ended .* the code calls halt"},
             {
                 ["ok."],
                 #{vms => 1, variants => [#{flags => ["+Zzz"]}]},
