@@ -34,8 +34,6 @@
     memory := #{binary() => non_neg_integer()},
     atoms := {non_neg_integer(), Limit :: non_neg_integer()} | unknown,
     processes := non_neg_integer(),
-    ports := non_neg_integer(),
-    timers := non_neg_integer(),
     groups := sums(),
     tables := sums(),
     largest := [process()],
@@ -75,8 +73,6 @@ header(State) ->
             memory => #{},
             atoms => unknown,
             processes => 0,
-            ports => 0,
-            timers => 0,
             groups => #{},
             tables => #{},
             largest => [],
@@ -89,16 +85,9 @@ header(State) ->
 sections({Read, State}) ->
     case line(State) of
         eof ->
+            #{largest := Largest, longest := Longest} = Read,
             Of = fun(Kept) -> [Process || {_, Process} <- lists:reverse(Kept)] end,
-            maps:map(
-                fun(Key, Kept) ->
-                    case Key =:= largest orelse Key =:= longest of
-                        true -> Of(Kept);
-                        false -> Kept
-                    end
-                end,
-                Read
-            );
+            Read#{largest := Of(Largest), longest := Of(Longest)};
         {<<"=", Head/binary>>, Next} ->
             sections(section(string:split(Head, ~":"), Read, Next));
         {_, Next} ->
@@ -107,10 +96,6 @@ sections({Read, State}) ->
 
 section([~"end" | _], Read, State) ->
     {Read#{is_whole := true}, State};
-section([~"port", _], #{ports := N} = Read, State) ->
-    {Read#{ports := N + 1}, skip(State)};
-section([~"timer", _], #{timers := N} = Read, State) ->
-    {Read#{timers := N + 1}, skip(State)};
 section([Tag | _] = Head, Read, State) when
     Tag =:= ~"memory"; Tag =:= ~"index_table"; Tag =:= ~"scheduler"; Tag =:= ~"ets"; Tag =:= ~"proc"
 ->
@@ -124,16 +109,11 @@ section([~"proc_stack", Pid], #{largest := Largest, longest := Longest} = Read, 
             {Lines, Next} = lines(State),
             Stack = [F || Line <- Lines, {match, [F]} <- [function(Line)]],
             New = Process#{stack := lists:uniq(Top ++ Stack)},
-            Set = fun(Kept) ->
-                [
-                    {Key,
-                        if
-                            P =:= Process -> New;
-                            true -> P
-                        end}
-                 || {Key, P} <- Kept
-                ]
+            Of = fun
+                (P) when P =:= Process -> New;
+                (P) -> P
             end,
+            Set = fun(Kept) -> lists:keymap(Of, 2, Kept) end,
             {Read#{largest := Set(Largest), longest := Set(Longest)}, Next}
     end;
 section(_Other, Read, State) ->

@@ -172,30 +172,20 @@ register_of({tr, Register, _Type}) -> Register;
 register_of(Other) -> Other.
 
 finding(File, #{function := Function, matches := Of}, Behaviours) ->
-    {Severity, What, Advice} = said(Of, Behaviours),
+    {Its, What, Mend} = said(Of, Behaviours),
     %% OTP's is not the user's to mend.
-    IsOtp = re:run(File, "/erlang/lib/[^/]+/ebin/", [{capture, none}]) =:= match,
-    finding(
-        if
-            IsOtp -> note;
-            true -> Severity
+    {Severity, Advice} =
+        case re:run(File, "/erlang/lib/[^/]+/ebin/", [{capture, none}]) of
+            match -> {note, "Call it in a process of its own, or one whose queue stays short."};
+            nomatch -> {Its, Mend}
         end,
-        {searching, none,
-            if
-                Of =:= value -> 100;
-                true -> 10
-            end},
-        {Function, none},
-        #{
-            text => dyno_recording_part:text("~ts~ts in the mailbox first", [Function, What]),
-            evidence => dyno_recording_part:text("In ~ts.", [File]),
+    finding(
+        Severity, {searching, none, map_get(Of, #{value => 100, tag => 10})}, {Function, none}, #{
+            text => [Function, What, " in the mailbox first"],
+            evidence => ["In ", File, "."],
             why =>
                 ~"With 100,000 messages in a mailbox each such receive takes about a millisecond.",
-            advice =>
-                if
-                    IsOtp -> ~"Call it in a process of its own, or one whose queue stays short.";
-                    true -> Advice
-                end
+            advice => Advice
         }
     ).
 
