@@ -8,7 +8,7 @@
 -export([checks/0, across/1, edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 
 -import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, is_one_of/2, growth/2]).
--import(dyno_health_look, [suspects/1, span/1, progresses/1, stands/1, place/1, waiting_in/2]).
+-import(dyno_health_look, [suspects/1, span/1, progresses/1, place_of/1, place/1, waiting_in/2]).
 -import(dyno_health_look, [last/1]).
 
 -define(LOCKING, [
@@ -145,25 +145,20 @@ at_node(Key) -> string:split(Key, ~" at ", trailing).
 -spec cycle([{binary(), binary()}]) -> [binary()].
 cycle(Edges) ->
     Next = maps:from_list(Edges),
-    Found = [C || {From, _} <- Edges, C <- [follow(From, Next, [])], C =/= []],
-    case lists:sort(Found) of
-        [First | _] -> First;
-        [] -> []
-    end.
+    Found = [C || {From, _} <- Edges, [_ | _] = C <- [follow(From, From, Next, [])]],
+    hd(lists:sort(Found) ++ [[]]).
 
-follow(Pid, Next, Path) ->
-    case lists:member(Pid, Path) of
-        true ->
-            Cycle = lists:reverse(Path),
-            case hd(Cycle) of
-                Pid -> Cycle;
-                _ -> []
+follow(First, Pid, Next, Path) ->
+    case Next of
+        #{Pid := First} ->
+            lists:reverse(Path, [Pid]);
+        #{Pid := To} ->
+            case lists:member(To, Path) of
+                true -> [];
+                false -> follow(First, To, Next, [Pid | Path])
             end;
-        false ->
-            case Next of
-                #{Pid := To} -> follow(To, Next, [Pid | Path]);
-                #{} -> []
-            end
+        #{} ->
+            []
     end.
 
 %% The same callers in two looks wait for one process; or few in all looks, for a server that takes
@@ -199,14 +194,8 @@ waited_for(Looks) ->
 
 %% A server that answers has other callers in each look, or the same ones again.
 has_worked_little(Pid, Looks) ->
-    [] =:=
-        [
-            A
-         || {Of, Asked} <- suspects(Looks),
-            Of =:= Pid,
-            A <- Asked,
-            progresses(A) =:= true
-        ].
+    Asked = lists:append([A || {Of, A} <- suspects(Looks), Of =:= Pid]),
+    not lists:any(fun(A) -> progresses(A) =:= true end, Asked).
 
 %% Of few long queues all are suspects.
 queue(Pid, #{~"suspects" := Suspects}) ->
@@ -219,39 +208,34 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
     {Severity, Took} =
         case {Queue, waiting_in([~"application_master:start_it"], Last)} of
             {0, {N, Start}} when Name =:= ~"application_controller", N > 0 ->
-                {warning,
-                    text("The start of an application has not ended~ts.", [
-                        [[", in ", Start] || Start =/= ~""]
-                    ])};
+                {warning, [
+                    [
+                        "The start of an application has not ended",
+                        [[", in ", Start] || Start =/= ~""],
+                        "."
+                    ]
+                ]};
             {0, _} when IsElsewhere ->
-                {note, ~"It is in another node: look there (dyno doctor)."};
+                {note, ["It is in another node: look there (dyno doctor)."]};
             {0, _} ->
-                {note, ~"It has taken the requests, and may answer later on purpose."};
+                {note, ["It has taken the requests, and may answer later on purpose."]};
             _ ->
-                {warning, ~""}
+                {warning, []}
         end,
     Names = names(Looks),
     Itself = [
         text("It waits itself for ~ts.", [maps:get(To, Names, To)])
      || {From, To} <- edges(Last), From =:= Pid
     ],
-    Where =
-        case [A || {Of, A} <- suspects(Looks), Of =:= Pid] of
-            [Asked | _] ->
-                case stands(Asked) of
-                    {Stack, _, _} -> text("It stands in ~ts.", [place(Stack)]);
-                    unknown -> ~""
-                end;
-            [] ->
-                ~""
-        end,
+    Where = [
+        text("It stands in ~ts.", [place_of(Asked)])
+     || {Of, Asked} <- suspects(Looks), Of =:= Pid
+    ],
     finding(Severity, {waited_for, Limit, 90}, {Name, Count}, #{
         text => text("~b processes wait in a call to ~ts, the same as one look before", [
             Count, Name
         ]),
-        evidence => text("~ts", [
-            lists:join(" ", [T || T <- [Where, Took | lists:sublist(Itself, 1)], T =/= ~""])
-        ]),
+        evidence => lists:join(" ", Where ++ Took ++ lists:sublist(Itself, 1)),
         advice =>
             case Severity of
                 note ->
