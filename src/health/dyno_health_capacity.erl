@@ -8,7 +8,7 @@
 -export([checks/0]).
 
 -import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, at/2, of_last/2, growth/2]).
--import(dyno_health_look, [suspects/1, stands/1, place/1, groups/1, last/1]).
+-import(dyno_health_look, [suspects/1, place_of/1, groups/1, last/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% A shorter time is urgent.
@@ -50,17 +50,11 @@ few_end(Name, Looks) ->
 grows(Name, PerS, Count, Limit, Looks) ->
     LeftS = (Limit - Count) / PerS,
     Newest = [
-        place(Stack)
+        text(" One of the newest waits in ~ts.", [place_of(Asked)])
      || {_, Asked} <- suspects(Looks),
         #{~"group" := Of} <- [lists:last(Asked)],
-        Of =:= Name,
-        {Stack, _, _} <- [stands(Asked)]
+        Of =:= Name
     ],
-    Where =
-        case Newest of
-            [Place | _] -> text(" One of the newest waits in ~ts.", [Place]);
-            [] -> ~""
-        end,
     finding(soon(LeftS, ?DAY_S), {processes_grow, processes_per_s, 75}, {Name, PerS}, #{
         text => text(
             "~ts more processes of ~ts each second, and none or few end: at this rate the limit of "
@@ -68,7 +62,7 @@ grows(Name, PerS, Count, Limit, Looks) ->
             [count(PerS), Name, count(Limit), seconds(LeftS)]
         ),
         evidence => text("~ts of them now, more at each of ~b looks.~ts", [
-            count(Count), length(Looks), Where
+            count(Count), length(Looks), lists:sublist(Newest, 1)
         ]),
         advice =>
             "Now: see in which function the newest wait, and whether the load rises (new users): "

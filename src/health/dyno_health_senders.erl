@@ -8,7 +8,7 @@
 -export([checks/0, is_suspended/2, is_sending/1]).
 
 -import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, suspects/1, name/1, progresses/1]).
--import(dyno_health_look, [stands/1, place/1]).
+-import(dyno_health_look, [stands/1, place_of/1, place/1]).
 
 -define(SENDING, [
     ~"prim_inet:send/4",
@@ -58,11 +58,6 @@ full_links(Looks) -> lists:uniq(lists:append([Of || #{~"full_links" := Of} <- Lo
 suspended_at(Asked, Ports, Links) ->
     Name = name(Asked),
     #{~"queue" := Queue} = lists:last(Asked),
-    {Stack, _, _} =
-        case stands(Asked) of
-            unknown -> {[], 0.0, 0};
-            Stands -> Stands
-        end,
     Times = length([S || #{~"status" := ~"suspended"} = S <- Asked]),
     {What, Advice} =
         case lists:reverse(Ports) of
@@ -100,7 +95,7 @@ suspended_at(Asked, Ports, Links) ->
     finding(critical, {suspended, suspended, 150}, {Name, Times}, #{
         text => text("~ts is suspended: ~ts", [Name, What]),
         evidence => text("Suspended in ~b of ~b looks, in ~ts; ~ts messages wait for it.", [
-            Times, length(Asked), place(Stack), count(Queue)
+            Times, length(Asked), place_of(Asked), count(Queue)
         ]),
         advice => Advice,
         look_closer => ~"dyno record NODE"
