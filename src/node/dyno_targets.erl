@@ -52,8 +52,8 @@
     ref := reference(),
     instruments := [{module(), pid()}],
     sampler := pid(),
-    %% Names of instruments too expensive for the node's number of processes.
-    left_out := [atom()],
+    %% Names of instruments that are too expensive for the node, and why.
+    left_out := #{slow | flagged | looked_at => [atom()]},
     facts := #{atom() => term()},
     clock := dyno_target_clock:clock(),
     shift_ms := integer(),
@@ -66,6 +66,9 @@
 %% A look at more processes would prolong the run by seconds.
 -define(MOST_LOOKED_AT, 100_000).
 -define(INTERVAL_MS, 1000).
+%% Of a node that is slow to attach to, breakpoints may be slow.
+-define(SLOW_MS, 200).
+-define(MOST_TRIES, 5).
 
 -doc "The results of a node's instruments; empty if the node went down.".
 -type results() :: #{
@@ -108,8 +111,10 @@ attach_one(Node, #{patterns := ForAll, servers := Servers} = ForEach) ->
             [dyno_agent_cpu || is_map_key(cpu, Cpu)]
     },
     ForAgent = maps:with([cookie, name, custom, idle, keep], Options),
+    Began = erlang:monotonic_time(millisecond),
+    Equip = fun(Bare) -> equip(Bare, Options, erlang:monotonic_time(millisecond) - Began) end,
     maybe
-        {error, Reason} ?= dyno_target:hold(Node, ForAgent, fun(Bare) -> equip(Bare, Options) end),
+        {error, Reason} ?= dyno_target:hold(Node, ForAgent, Equip),
         {error, own_reason(Reason)}
     end.
 
@@ -120,18 +125,19 @@ own_reason({dyno_agent, {failed, Node, {dyno_agent_cpu, Reason}}}) ->
 own_reason(Error) ->
     Error.
 
-equip(#{node := Node, agent := Agent} = Bare, #{without := Asked} = Options) ->
-    LeftOut = left_out(Agent, Options),
-    Without = Asked ++ LeftOut,
+equip(#{node := Node, agent := Agent} = Bare, #{without := Asked} = Options, AttachedMs) ->
+    LeftOut = left_out(Agent, Options, AttachedMs),
+    Without = Asked ++ lists:append(maps:values(LeftOut)),
     ForConfig = maps:merge(#{distribution => []}, Options#{
-        sink => self(), without := Without, own_node => dyno_peer:is_started(Node)
+        sink => self(),
+        without := Without,
+        own_node => dyno_peer:is_started(Node),
+        breakpoints => not is_map_key(slow, LeftOut)
     }),
     Modules = maps:get(instruments, Options, []) ++ dyno_agent_instrument:all(),
     maybe
         {ok, Started} ?=
-            dyno_agent:starting(Agent, fun(Start) ->
-                start(Modules, ForConfig, Without, Start, [])
-            end),
+            dyno_agent:starting(Agent, fun(Start) -> start(Modules, ForConfig, Without, Start) end),
         #{dyno_agent_sampler := Sampler} = maps:from_list(Started),
         Clock = dyno_target_clock:measure(fun() -> dyno_agent_sampler:clock(Sampler) end),
         {ok, Bare#{
@@ -146,33 +152,66 @@ equip(#{node := Node, agent := Agent} = Bare, #{without := Asked} = Options) ->
     end.
 
 %% An explicit level other than the default applies.
-left_out(Agent, #{level := budget, patterns := [_ | _], without := Without}) ->
+left_out(Agent, #{level := budget, patterns := [_ | _], without := Without}, AttachedMs) ->
     Processes = dyno_agent:processes(Agent),
-    Most = [
-        {functions, ?MOST_FLAGGED}, {processes, ?MOST_FLAGGED}, {health, ?MOST_LOOKED_AT}
-    ],
-    [Name || {Name, N} <- Most, Processes > N] -- Without;
-left_out(_Agent, _Options) ->
-    [].
+    IsSlow = dyno_remote:call(dyno_agent:node(Agent), dyno_agent_process, are_breakpoints_slow, [
+        min(?MOST_TRIES, 1 + AttachedMs div ?SLOW_MS)
+    ]),
+    #{
+        Why => Names -- Without
+     || {true, Why, Names} <- [
+            {IsSlow, slow, [functions, processes, servers, durations]},
+            {not IsSlow andalso Processes > ?MOST_FLAGGED, flagged, [functions, processes]},
+            {Processes > ?MOST_LOOKED_AT, looked_at, [health]}
+        ]
+    };
+left_out(_Agent, _Options, _AttachedMs) ->
+    #{}.
 
 -spec warnings([target()]) -> [{Code :: binary(), Text :: binary()}].
 warnings(Targets) ->
-    Flagged =
+    [
+        {~"left_out", text_of(Why, Node, dyno_agent:processes(Agent))}
+     || #{node := Node, agent := Agent, left_out := Out} <- Targets, Why := [_ | _] <- Out
+    ].
+
+text_of(slow, Node, _Processes) ->
+    dyno_recording_part:text(
+        "one breakpoint takes ~ts a second or longer, as with native functions that do not "
+        "yield, so functions, processes and servers are not counted; stacks say where the time "
+        "goes. "
+        "--level count counts calls all the same",
+        [Node]
+    );
+text_of(flagged, Node, Processes) ->
+    dyno_recording_part:text(
         "~ts has ~b processes: to flag each of them for functions and processes would cost it "
         "seconds of its processor, so both are left out; stacks say where the time goes. --level "
         "count measures calls all the same",
-    LookedAt =
+        [Node, Processes]
+    );
+text_of(looked_at, Node, Processes) ->
+    dyno_recording_part:text(
         "~ts has ~b processes, so it is not looked at for findings; dyno doctor ~ts does that",
-    [
-        {~"left_out", dyno_recording_part:text(Format, [Node, dyno_agent:processes(Agent) | More])}
-     || #{node := Node, agent := Agent, left_out := Out} <- Targets,
-        {Name, Format, More} <- [{functions, Flagged, []}, {health, LookedAt, [Node]}],
-        lists:member(Name, Out)
-    ].
+        [Node, Processes, Node]
+    ).
+
+start(Modules, Options, Without, Start) ->
+    Results = at_once(
+        fun(Some) -> start(Some, Options, Without, Start, []) end,
+        [{Module, none} || Module <- Modules]
+    ),
+    case [Error || {error, _} = Error <- Results] of
+        [Error | _] ->
+            Error;
+        [] ->
+            Started = maps:from_list(lists:append([Of || {ok, Of} <- Results])),
+            {ok, [{Module, Pid} || Module <- Modules, #{Module := Pid} <- [Started]]}
+    end.
 
 start([], _Options, _Without, _Start, Started) ->
-    {ok, lists:reverse(Started)};
-start([Module | Rest], Options, Without, Start, Started) ->
+    {ok, Started};
+start([{Module, none} | Rest], Options, Without, Start, Started) ->
     case config(Module, Options, Without, maps:from_list(Started)) of
         off ->
             start(Rest, Options, Without, Start, Started);
@@ -182,6 +221,30 @@ start([Module | Rest], Options, Without, Start, Started) ->
                 start(Rest, Options, Without, Start, [{Module, Pid} | Started])
             end
     end.
+
+%% A node answers a question late if native functions hold its schedulers, so each instrument is
+%% asked at the same time. Those that trace, or have to do with another's process, keep their order.
+at_once(Fun, Instruments) ->
+    Abouts = #{Module => dyno_agent_instrument:about(Module) || {Module, _} <- Instruments},
+    Needed = lists:append([Needs || _ := #{needs := Needs} <- Abouts]),
+    {InOrder, Others} = lists:partition(
+        fun({Module, _}) ->
+            #{Module := #{traces := Traces, needs := Needs}} = Abouts,
+            Traces orelse Needs =/= [] orelse lists:member(Module, Needed)
+        end,
+        Instruments
+    ),
+    Helpers = [
+        spawn_monitor(fun() -> exit({?MODULE, Fun(Some)}) end)
+     || Some <- [InOrder | [[One] || One <- Others]], Some =/= []
+    ],
+    [
+        receive
+            {'DOWN', Ref, process, _, {?MODULE, Result}} -> Result;
+            {'DOWN', Ref, process, _, Reason} -> exit(Reason)
+        end
+     || {_, Ref} <- Helpers
+    ].
 
 -doc "Starts another instrument in an attached node.".
 -spec add(module(), map(), target()) -> {ok, target()} | {error, dyno_error:error()}.
@@ -238,16 +301,26 @@ restart(Targets) ->
     end.
 
 restarted(Instruments) ->
-    try
-        lists:foreach(
-            fun({Module, Pid}) ->
-                still(fun() -> dyno_agent_instrument:ask(Module, restart, Pid) end)
-            end,
-            lists:reverse(Instruments)
-        )
+    try asked(restart, Instruments) of
+        _ -> ok
     catch
         exit:{{nodedown, _}, _} -> gone
     end.
+
+%% The last started first: events after the load's end do not belong to it.
+asked(What, Instruments) ->
+    lists:append(
+        at_once(
+            fun(Some) ->
+                [
+                    {Module, Answer}
+                 || {Module, Pid} <- Some,
+                    Answer <- still(fun() -> dyno_agent_instrument:ask(Module, What, Pid) end)
+                ]
+            end,
+            lists:reverse(Instruments)
+        )
+    ).
 
 %% An instrument may have been given up, which a message reports.
 still(Call) ->
@@ -289,14 +362,11 @@ results(Targets) ->
     {Lost, Results} = lists:partition(fun(#{results := Of}) -> Of =:= #{} end, read(Targets)),
     {[{lost, Node} || #{node := Node} <- Lost], Results}.
 
-%% The last started first: events after the load's end do not belong to it.
 ask(What, #{node := Node, instruments := Instruments}) ->
     try
         Results = [
             {Module, result(Module, Read)}
-         || dyno_target_silence:is_connected(Node),
-            {Module, Pid} <- lists:reverse(Instruments),
-            Read <- still(fun() -> dyno_agent_instrument:ask(Module, What, Pid) end)
+         || dyno_target_silence:is_connected(Node), {Module, Read} <- asked(What, Instruments)
         ],
         [#{node => Node, results => maps:from_list(Results)} || Results =/= []]
     catch

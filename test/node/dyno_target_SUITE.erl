@@ -10,7 +10,14 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [all_or_none, a_node_that_ends_meanwhile, what_is_said, what_is_to_be_undone].
+all() ->
+    [
+        all_or_none,
+        a_node_that_ends_meanwhile,
+        what_is_said,
+        what_is_to_be_undone,
+        slow_breakpoints
+    ].
 
 init_per_testcase(_Case, Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -89,3 +96,21 @@ what_is_to_be_undone(Config) ->
         undone -> ok
     after 0 -> ct:fail(not_undone)
     end.
+
+%% Both schedulers sleep in a native function, again and again: a breakpoint takes seconds, and a
+%% record that set all of its own took half a minute more.
+slow_breakpoints(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(["+S", "2:2"]),
+    {module, dyno_agent_process} = dyno_peers:send(Node, dyno_agent_process),
+    held = dyno_peers:load(
+        Node,
+        "-module(held). -export([are_slow/0, loop/1]). "
+        "are_slow() -> _ = erts_debug:set_internal_state(available_internal_state, true), "
+        "  Before = dyno_agent_process:are_breakpoints_slow(3), "
+        "  _ = [spawn(held, loop, [8]) || _ <- [1, 2]], "
+        "  {Before, dyno_agent_process:are_breakpoints_slow(3)}. "
+        "loop(0) -> ok; "
+        "loop(N) -> erts_debug:set_internal_state(sleep, 600), timer:sleep(20), loop(N - 1). "
+    ),
+    ?assertEqual({false, true}, erpc:call(Node, held, are_slow, [])),
+    dyno_peers:stop(Peer).

@@ -9,7 +9,8 @@
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
 -export([start_link/2, ask/2, unlimited/0, newest/0, started_by_others/0, number/1, others/0]).
--export([within/4, each_beside/3, ending_with/1, kill/1, together_ms/1, waking/0]).
+-export([within/4, are_breakpoints_slow/1, each_beside/3, ending_with/1, kill/1, together_ms/1]).
+-export([waking/0]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
 -export_type([holds/0]).
@@ -20,6 +21,9 @@
 -define(LONG_QUEUE, 10_000).
 %% Without native code that runs for long, a breakpoint takes a shorter time, on a busy machine too.
 -define(SHORT_MS, 200).
+%% Native code of half a second lets a breakpoint take 1 to 3 s.
+-define(SLOW_MS, 1000).
+-define(BETWEEN_MS, 50).
 -define(NUMBER_BITS, 28).
 -define(BESIDE, 200).
 -define(WAKING_NS, 4000).
@@ -234,6 +238,29 @@ while(IsTime, Done, Fun, State, [Item | Rest] = Items) ->
     case IsTime(Done) of
         true -> while(IsTime, Done + 1, Fun, Fun(Item, State), Rest);
         false -> {State, Items}
+    end.
+
+-doc """
+Whether a breakpoint takes a second or longer, at some instants: a native function that does
+not yield may just have returned. Waits for no longer than that.
+""".
+-spec are_breakpoints_slow(Tries :: non_neg_integer()) -> boolean().
+are_breakpoints_slow(0) ->
+    false;
+are_breakpoints_slow(Tries) ->
+    Began = erlang:monotonic_time(millisecond),
+    {Pid, Ref} = spawn_monitor(fun() ->
+        Session = trace:session_create(?MODULE, self(), []),
+        trace:function(Session, {?MODULE, are_breakpoints_slow, 1}, true, [call_count])
+    end),
+    receive
+        {'DOWN', Ref, process, Pid, _} ->
+            TookMs = erlang:monotonic_time(millisecond) - Began,
+            timer:sleep(?BETWEEN_MS),
+            TookMs >= ?SLOW_MS orelse are_breakpoints_slow(Tries - 1)
+    after ?SLOW_MS ->
+        true = demonitor(Ref, [flush]),
+        exit(Pid, kill)
     end.
 
 -doc """

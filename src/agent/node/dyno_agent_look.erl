@@ -21,7 +21,11 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export_type([result/0, look/0]).
 
--type config() :: #{interval_ms := pos_integer()}.
+-type config() :: #{
+    interval_ms := pos_integer(),
+    %% Not if the node takes seconds for each.
+    breakpoints => boolean()
+}.
 
 -doc "Maps, lists, numbers and binaries only, for JSON.".
 -type look() :: #{atom() => term()}.
@@ -63,6 +67,8 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 -define(LARGE, 50_000).
 %% Of looks, for rates and their changes.
 -define(ENOUGH, 3).
+%% If breakpoints take seconds, a look may, too.
+-define(SOME, 2).
 -define(BURST, 8).
 -define(BURST_MS, 3).
 -define(BURSTS_MS, 400).
@@ -95,7 +101,11 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 about() -> #{names => [health]}.
 
 -spec config(dyno_agent_instrument:options()) -> config().
-config(Options) -> #{interval_ms => maps:get(look_ms, Options, ?INTERVAL_MS)}.
+config(Options) ->
+    #{
+        interval_ms => maps:get(look_ms, Options, ?INTERVAL_MS),
+        breakpoints => maps:get(breakpoints, Options, true)
+    }.
 
 -doc "All looks until now.".
 -spec peek(pid()) -> result().
@@ -110,7 +120,8 @@ events(#{looks := Looks}) ->
     ].
 
 -spec init(config()) -> {ok, state()}.
-init(#{interval_ms := IntervalMs}) ->
+init(#{interval_ms := IntervalMs} = Config) ->
+    Breakpoints = maps:get(breakpoints, Config, true),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     ok = dyno_agent_vm:enable(),
@@ -131,8 +142,8 @@ init(#{interval_ms := IntervalMs}) ->
         worked => 0,
         took_us => 0,
         took_ms => 0,
-        late => false,
-        counting => dyno_agent_some_calls:count(),
+        late => not Breakpoints,
+        counting => dyno_agent_some_calls:count(Breakpoints),
         counts => #{exits => 0, logged => 0, atoms => 0},
         timer => make_ref()
     }}.
@@ -161,7 +172,12 @@ handle_call(read, _From, #{looks := Looks, interval_ms := IntervalMs, start := S
     Age = erlang:monotonic_time(millisecond) - Start - last_ms(Looks),
     %% In a large node the next look is later.
     NextMs = max(IntervalMs, each_ms(State) * (?STACKS + 1)),
-    IsSlow = length(Looks) >= ?ENOUGH andalso map_get(took_ms, State) > IntervalMs div 4,
+    Enough =
+        case State of
+            #{late := true} -> ?SOME;
+            #{} -> ?ENOUGH
+        end,
+    IsSlow = length(Looks) >= Enough andalso map_get(took_ms, State) > IntervalMs div 4,
     Last =
         case Age > NextMs div 2 andalso not IsSlow of
             true -> look(State);

@@ -9,7 +9,7 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 """.
 
 -export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
--export([count/0, counts/1, often/0, failures/1, log_events/1, atom_makers/1, tidy/2]).
+-export([count/1, counts/1, often/0, failures/1, log_events/1, atom_makers/1, tidy/2]).
 -export([long_runs/0]).
 
 -import(dyno_agent_suspect, [within/3]).
@@ -339,11 +339,11 @@ counted(Session, Functions) ->
 Counts restarts of children, exits, log events, collections and hibernations; it ends with the
 calling process. If breakpoints take long, as with long native calls, some are not counted.
 """.
--spec count() -> trace:session().
-count() ->
+-spec count(boolean()) -> trace:session().
+count(Breakpoints) ->
     Session = trace:session_create(?MODULE, self(), []),
     Set = fun(F, _) -> trace:function(Session, F, true, [call_count]) end,
-    All = lists:append([Functions || {_, Functions} <- ?COUNTED]),
+    All = lists:append([Functions || Breakpoints, {_, Functions} <- ?COUNTED]),
     _ = dyno_agent_process:within(?COUNT_MS, Set, 0, All),
     Session.
 
