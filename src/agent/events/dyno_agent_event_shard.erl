@@ -18,8 +18,8 @@
 %%   turn   usual -- more than 2,000 wait --> urgent -- more than 100,000 --> hopeless
 %%            ^------- fewer than 200 ----------'------------------------------'
 
--export([start_link/1, of_pid/2]).
--export([attach/2, cut/2, traces/2, replace/3, drain/3]).
+-export([start_link/1, of_pid/2, stuck_s/0]).
+-export([attach/2, cut/2, traces/2, replace/3, drain/4]).
 -export([init_shard/1, init_router/1]).
 -export_type([config/0]).
 
@@ -83,6 +83,7 @@
 -define(TOO_MANY, 100_000).
 -define(IDLE_MS, 20).
 -define(MOST_CUT, 100_000).
+-define(STUCK_S, 3).
 %% A shard that does not answer in time has a monitor that does not return.
 -define(ANSWER_MS, 5000).
 -define(SPAWN_OPTIONS, [
@@ -99,6 +100,10 @@ start_link(Config) ->
     Pid = proc_lib:spawn_opt(?MODULE, Function, [Config], ?SPAWN_OPTIONS),
     true = is_pid(Pid),
     Pid.
+
+-doc "The longest handling of one event by a monitor, in seconds.".
+-spec stuck_s() -> pos_integer().
+stuck_s() -> ?STUCK_S.
 
 -spec of_pid(pid(), pos_integer()) -> pos_integer().
 of_pid(Pid, Shards) -> erlang:phash2(Pid, Shards) + 1.
@@ -129,23 +134,32 @@ ask(Pid, What) ->
         exit:_ -> late
     end.
 
--doc "Waits until the tracer's shards have handled all earlier events.".
--spec drain(pid(), pos_integer(), timeout()) -> ok | late.
-drain(Tracer, Shards, TimeoutMs) ->
+-doc """
+Waits until the tracer's shards have handled all earlier events; `late` if that takes too many
+seconds, or if `Done` does not change for some, because a monitor does not return.
+""".
+-spec drain(pid(), pos_integer(), Done :: fun(() -> term()), pos_integer()) -> ok | late.
+drain(Tracer, Shards, Done, Seconds) ->
     Alias = alias(),
     Tracer ! {drain, Alias, 1},
-    Timer = erlang:start_timer(TimeoutMs, self(), drain),
-    Result = drained(lists:seq(1, Shards), Alias, Timer),
-    _ = erlang:cancel_timer(Timer),
+    Result = drained(lists:seq(1, Shards), Alias, {Done, Done(), 0}, Seconds),
     _ = unalias(Alias),
     Result.
 
-drained([], _Alias, _Timer) ->
+drained([], _Alias, _Progress, _Seconds) ->
     ok;
-drained(Left, Alias, Timer) ->
+drained(_Left, _Alias, {_, _, Unchanged}, Seconds) when Unchanged >= ?STUCK_S; Seconds =:= 0 ->
+    late;
+drained(Left, Alias, {Done, Before, Unchanged} = Progress, Seconds) ->
     receive
-        {Alias, drained, Index} -> drained(lists:delete(Index, Left), Alias, Timer);
-        {timeout, Timer, drain} -> late
+        {Alias, drained, Index} -> drained(lists:delete(Index, Left), Alias, Progress, Seconds)
+    after 1000 ->
+        Next =
+            case Done() of
+                Before -> {Done, Before, Unchanged + 1};
+                Now -> {Done, Now, 0}
+            end,
+        drained(Left, Alias, Next, Seconds - 1)
     end.
 
 %% A shard

@@ -42,9 +42,7 @@ left.
     atom() => term()
 }.
 
-%% The longest handling of one event by a monitor, in seconds.
--define(STEP_TICKS, 3).
--define(DRAIN_MS, 20_000).
+-define(DRAIN_S, 20).
 -define(TOGETHER, 100).
 %% The most restarts of the agent's own processes.
 -define(MOST_FAULTS, 20).
@@ -152,7 +150,8 @@ stop(#{session := none} = State) ->
 stop(#{session := Session, tracer := Tracer, shards := Shards} = State) ->
     ok = dyno_agent_event_session:close(Session),
     Closed = State#{session := none},
-    case dyno_agent_event_shard:drain(Tracer, map_size(Shards), ?DRAIN_MS) of
+    Done = fun() -> done(State) end,
+    case dyno_agent_event_shard:drain(Tracer, map_size(Shards), Done, ?DRAIN_S) of
         ok -> Closed;
         late -> all_lost(~"not all events were done when time was over", Closed)
     end.
@@ -177,22 +176,21 @@ info(_Other, State) ->
     State.
 
 %% A shard with waiting events and no progress has a monitor that does not return.
-watched(#{shards := Shards, verdicts := Verdicts, done := Before} = State) ->
-    Done =
-        #{
-            Index => since(
-                dyno_agent_verdicts:events(Index, Verdicts), maps:get(Index, Before, none)
-            )
-         || Index := _ <- Shards
-        },
+watched(#{shards := Shards, done := Before} = State) ->
+    Done = #{
+        Index => since(Events, maps:get(Index, Before, none)) || Index := Events <- done(State)
+    },
     Stuck = [
         Index
      || Index := {_, Ticks} <- Done,
-        Ticks >= ?STEP_TICKS,
+        Ticks >= dyno_agent_event_shard:stuck_s(),
         {_, Waiting} <- [process_info(map_get(Index, Shards), message_queue_len)],
         Waiting > 0
     ],
     lists:foldl(fun stuck/2, State#{done := Done}, Stuck).
+
+done(#{shards := Shards, verdicts := Verdicts}) ->
+    #{Index => dyno_agent_verdicts:events(Index, Verdicts) || Index := _ <- Shards}.
 
 since(Events, {Events, Ticks}) -> {Events, Ticks + 1};
 since(Events, _) -> {Events, 0}.
