@@ -201,9 +201,10 @@ target_options(Selectors, #{what := What, tree := Tree, depth := Depth, size := 
         count => count(Options),
         terms => #{depth => Depth, size => Size},
         ends =>
-            case Tree orelse What =:= latency of
-                true -> ends;
-                false -> as_asked
+            case {What, Tree} of
+                {latency, _} -> times;
+                {_, true} -> ends;
+                {_, false} -> as_asked
             end,
         limits =>
             case What of

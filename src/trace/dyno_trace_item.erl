@@ -86,8 +86,8 @@ text(Characters) ->
 %% The overhead of tracing is subtracted. If less than the overhead is left, the time is within its
 %% error: it is told as less than `below`.
 latency(MFA, #{overhead_ns := OverheadNs} = Of) ->
-    #{count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets} = Of,
-    Histogram = maps:remove(overhead_ns, Of),
+    #{count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets, turns := Turns} = Of,
+    Histogram = maps:without([overhead_ns, turns], Of),
     Known = fun
         (Ns) when Ns < OverheadNs -> null;
         (Ns) -> round(Ns)
@@ -97,6 +97,7 @@ latency(MFA, #{overhead_ns := OverheadNs} = Of) ->
     #{
         function => dyno_agent_name:mfa(MFA),
         count => Count,
+        turns => Turns,
         mean => Known(Sum div Count),
         p50 => Quantile(0.5),
         p90 => Quantile(0.9),

@@ -274,9 +274,9 @@ why(Module, Why) ->
 -doc """
 The functions of numbered patterns with match specifications. A call's message has the pattern's
 number, and caller and stack on request. More exact patterns come later, since a function's last
-breakpoint counts. `Ends` asks for the end of all calls.
+breakpoint counts. `Ends` asks for the end of all calls; `times` for their caller, too.
 """.
--spec functions([{pos_integer(), t()}], ends | as_asked) ->
+-spec functions([{pos_integer(), t()}], ends | times | as_asked) ->
     [{{module(), atom(), arity() | '_'}, dyno_agent_event_tracer:match_spec(), [local]}].
 functions(Patterns, Ends) ->
     Clauses = maps:groups_from_list(
@@ -302,9 +302,14 @@ body(Id, Actions, Ends) ->
             false -> []
         end
     end,
-    HasEnd = Ends =:= ends orelse lists:member(return, Actions) orelse lists:member(time, Actions),
+    HasEnd = Ends =/= as_asked orelse Actions -- [caller, stack] =/= [],
+    Caller =
+        case Ends of
+            times -> {caller};
+            _ -> Part(caller, {caller_line})
+        end,
     [{exception_trace} || HasEnd] ++
-        [{message, {{Id, Part(caller, {caller_line}), Part(stack, {current_stacktrace})}}}].
+        [{message, {{Id, Caller, Part(stack, {current_stacktrace})}}}].
 
 -doc "The match specification of sent or received messages; empty without such a pattern.".
 -spec messages(send | 'receive', [t()]) -> dyno_agent_event_tracer:match_spec().

@@ -14,15 +14,15 @@
     %% The lead of the node's monotonic time over this node's time of day.
     ahead := integer(),
     records := dyno_trace_term:records(),
-    ends := ends | as_asked,
+    ends := ends | times | as_asked,
     atom() => term()
 }.
 
 -type options() :: #{
     processes := [dyno_agent_process_filter:selector()],
     what := events | latency | {argument, pos_integer()},
-    %% Whether each call's end is traced, for a tree.
-    ends := ends | as_asked,
+    %% Whether each call's end is traced, for a tree or for times.
+    ends := ends | times | as_asked,
     count := pos_integer() | infinity,
     limits := dyno_agent_event_watchdog:limits(),
     terms := dyno_agent_event_term:limits(),
@@ -118,8 +118,8 @@ wanted_of(#{actions := Actions}, Ends) ->
     case {lists:member(return, Actions), lists:member(time, Actions), Ends} of
         {true, _, _} -> value;
         {false, true, _} -> time;
-        {false, false, ends} -> value;
-        {false, false, as_asked} -> none
+        {false, false, as_asked} -> none;
+        {false, false, _} -> value
     end.
 
 check(_Node, []) ->

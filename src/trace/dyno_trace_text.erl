@@ -185,11 +185,20 @@ calls(Count, Item) ->
     AtLeast = ["at least " || #{sampled := true} <- [Item]],
     dyno_recording_part:text("~ts~b calls", [AtLeast, Count]).
 
-open(#{function := Function, count := 1, ns := Ns}, At) ->
-    [Function, At, ": 1 call has not returned, for ", duration(Ns)];
-open(#{function := Function, count := Count, ns := Ns}, At) ->
+open(#{function := Function, count := 1, ns := Ns} = Of, At) ->
+    [Function, At, ": 1 call has not returned, for ", duration(Ns), turns(Of)];
+open(#{function := Function, count := Count, ns := Ns} = Of, At) ->
     Calls = io_lib:format(": ~b calls have not returned, for up to ", [Count]),
-    [Function, At, Calls, duration(Ns)].
+    [Function, At, Calls, duration(Ns), turns(Of)].
+
+%% All return together, with the first one.
+turns(#{turns := Turns}) when is_integer(Turns), Turns > 0 ->
+    io_lib:format(
+        "; without ~b calls that it makes of itself as its last step, which end with the first one",
+        [Turns]
+    );
+turns(_Of) ->
+    "".
 
 histogram(#{function := Function, count := Count, bars := Bars} = Of, At, Item) ->
     #{mean := Mean, p50 := P50, p90 := P90, p99 := P99, max := Max} = Of,
@@ -197,7 +206,7 @@ histogram(#{function := Function, count := Count, bars := Bars} = Of, At, Item) 
     [
         "",
         io_lib:format(
-            "~ts~ts: ~ts, mean ~ts, p50 ~ts, p90 ~ts, p99 ~ts, max ~ts",
+            "~ts~ts: ~ts, mean ~ts, p50 ~ts, p90 ~ts, p99 ~ts, max ~ts~ts",
             [
                 Function,
                 At,
@@ -206,7 +215,8 @@ histogram(#{function := Function, count := Count, bars := Bars} = Of, At, Item) 
                 duration(P50, Of),
                 duration(P90, Of),
                 duration(P99, Of),
-                duration(Max, Of)
+                duration(Max, Of),
+                turns(Of)
             ]
         )
         | [

@@ -13,10 +13,12 @@ not return, and of many values: it says that it knows only a part.
 
 -define(TRACED, """
 -module(traced).
--export([fact/1, hot/1, often/0, still/1, value/1, values/1]).
+-export([fact/1, hot/1, often/0, still/1, turn/1, value/1, values/1]).
 hot(N) -> N + 1.
 often() -> traced:hot(1), often().
 still(Ms) -> timer:sleep(Ms), ok.
+turn(0) -> ok;
+turn(N) -> timer:sleep(20), turn(N - 1).
 value(_) -> ok.
 fact(0) -> 1;
 fact(N) -> N * traced:fact(N - 1).
@@ -35,6 +37,7 @@ groups() ->
         {in_nodes, [parallel], [
             called_too_often,
             not_returned,
+            last_steps,
             not_seen,
             shorter_than_the_overhead,
             many_values,
@@ -84,9 +87,27 @@ not_returned(_Config) ->
     found("traced:still/1: 2 calls have not returned, for up to 1.[0-9]+ s", Text),
     found("dyno: 4 in 1.5 s", Text).
 
+%% A call as the last step of the same function ends with the first: 20, 40 and 60 ms were told of calls
+%% that the caller had waited for once.
+last_steps(_Config) ->
+    Text = traced("traced:turn/1", #{what => latency, for_ms => 1500}, fun(Node) ->
+        erpc:cast(Node, traced, turn, [10])
+    end),
+    found("traced:turn/1: 1 calls?, mean [2-9][0-9]{2} ms", Text),
+    found("without 10 calls that it makes of itself as its last step", Text),
+    Endless = traced("traced:turn/1", #{what => latency, for_ms => 1500}, fun(Node) ->
+        erpc:cast(Node, traced, turn, [-1])
+    end),
+    found("traced:turn/1: 1 call has not returned, for 1.* s; without [0-9]+ calls", Endless),
+    %% Of other calls within themselves each has its time.
+    Within = traced("traced:fact/1", #{what => latency, for_ms => 1500}, fun(Node) ->
+        erpc:cast(Node, traced, fact, [9])
+    end),
+    found("traced:fact/1: 10 calls, mean", Within).
+
 %% The return of a call may be among the events that were dropped.
 not_seen(_Config) ->
-    Call = {trace_ts, self(), call, {traced, still, [1]}, none, erlang:monotonic_time()},
+    Call = {trace_ts, self(), call, {traced, still, [1]}, {1, none, []}, erlang:monotonic_time()},
     Told = fun(Dropped) ->
         First = dyno_agent_trace_sums:init(#{sink => self(), what => latency, terms => #{}}),
         {ok, State} = dyno_agent_trace_sums:event(Call, First),
@@ -104,7 +125,7 @@ shorter_than_the_overhead(_Config) ->
         Histogram = lists:foldl(
             fun dyno_agent_event_histogram:record/2, dyno_agent_event_histogram:new(), Times
         ),
-        Of = (dyno_agent_event_histogram:read(Histogram))#{overhead_ns => 400},
+        Of = (dyno_agent_event_histogram:read(Histogram))#{overhead_ns => 400, turns => 0},
         Event = #{
             event => latency, of_what => all, sampled => false, functions => #{{m, f, 1} => Of}
         },

@@ -9,7 +9,7 @@ With `return_trace` a call returns after the calls that it made, also after a ta
 exception leaves a call, its unreturned inner calls are dropped.
 """.
 
--export([new/0, call/5, unseen/4, return/3, size/1, depth/2, same/3, open/1]).
+-export([new/0, call/5, unseen/4, return/3, size/1, depth/2, same/3, last/2, open/1]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -68,6 +68,15 @@ depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
 same({Pid, MFA}, Most, #{calls := Calls}) ->
     length([x || {Of, _, _} <- lists:sublist(maps:get(Pid, Calls, []), Most), Of =:= MFA]).
 
+-doc "The last open call of a process.".
+-spec last(pid(), t()) -> {mfa(), Tag :: term()} | none.
+last(Pid, #{calls := Calls}) ->
+    case Calls of
+        #{Pid := [{MFA, _, Tag} | _]} -> {MFA, Tag};
+        #{} -> none
+    end.
+
 -doc "All open calls.".
--spec open(t()) -> [{pid(), mfa(), Start :: integer()}].
-open(#{calls := Calls}) -> [{Pid, MFA, Start} || Pid := Of <- Calls, {MFA, Start, _} <- Of].
+-spec open(t()) -> [{pid(), mfa(), Start :: integer(), Tag :: term()}].
+open(#{calls := Calls}) ->
+    [{Pid, MFA, Start, Tag} || Pid := Of <- Calls, {MFA, Start, Tag} <- Of].

@@ -142,6 +142,7 @@ all() ->
         a_running_process_is_partial,
         a_monitor_that_crashes,
         a_monitor_that_never_returns,
+        never_at_the_end,
         the_tracer_is_killed,
         a_shard_is_killed,
         more_than_may_wait,
@@ -322,6 +323,16 @@ received(Node, Kind, N) ->
         {dyno_verify, Node, What} when element(1, What) =:= Kind -> received(Node, Kind, N + 1)
     after 0 -> N
     end.
+
+%% The end was waited for 20 seconds.
+never_at_the_end(_Config) ->
+    verifying([?BAD], #{shards => 1}, fun(Node, Pid) ->
+        Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
+        Worker ! {self(), 77, 100},
+        {Us, #{verdicts := #{gap := Gap}}} = timer:tc(fun() -> dyno_agent_verifier:finish(Pid) end),
+        ?assert(Us < 10_000_000, Us),
+        ?assertEqual(1, Gap)
+    end).
 
 %% It is stopped, and the other monitor goes on.
 a_monitor_that_never_returns(_Config) ->

@@ -8,6 +8,9 @@ one. A consumer of `m:dyno_agent_event_tracer`.
 
 Frequently called functions are sampled: five times a second the breakpoints are set, and removed
 after 500 calls.
+
+A call that a function makes of itself as its last step returns to the caller of the first: the
+runtime tells the end of all together. Such calls are counted (`turns`) and not timed.
 """.
 
 -behaviour(dyno_agent_event_tracer).
@@ -41,6 +44,7 @@ after 500 calls.
     overhead_ns := non_neg_integer()
 }.
 
+%% `{turns, MFA}`: calls as the last step of the same function.
 -type sums() :: #{mfa() | term() => dyno_agent_event_histogram:t() | pos_integer()}.
 
 -define(TICK_MS, 200).
@@ -82,8 +86,8 @@ event({trace_ts, Pid, exception_from, MFA, _Exception, Time}, State) ->
 event({trace_ts, Pid, call, Call, _, Time}, #{left := 0, open := Open} = State) ->
     MFA = dyno_agent_event:mfa(Call),
     {pause, State#{open := dyno_agent_event_calls:unseen(Pid, MFA, Time, Open)}};
-event({trace_ts, Pid, call, Call, _, Time}, #{left := Left, count := Count} = State) ->
-    New = called(Pid, Call, Time, State#{left := Left - 1, count := Count + 1}),
+event({trace_ts, Pid, call, Call, Told, Time}, #{left := Left, count := Count} = State) ->
+    New = called(Pid, {Call, Told}, Time, State#{left := Left - 1, count := Count + 1}),
     case Left of
         1 -> {pause, New#{sampled := #{second => true, all => true}}};
         _ -> {ok, New}
@@ -91,16 +95,25 @@ event({trace_ts, Pid, call, Call, _, Time}, #{left := Left, count := Count} = St
 event(_Other, State) ->
     {ok, State}.
 
-called(Pid, Call, Time, #{config := #{what := latency} = Config, open := Open} = State) ->
-    %% Arguments are kept if a slow call must show them.
-    Tag =
-        case Config of
-            #{above_ns := infinity} -> none;
-            #{terms := Limits} -> dyno_agent_event_term:call(Call, Limits)
-        end,
+called(Pid, {Call, {_, Caller, _}}, Time, #{config := #{what := latency} = Config} = State) ->
+    #{open := Open, second := Second, all := All} = State,
     MFA = dyno_agent_event:mfa(Call),
-    State#{open := dyno_agent_event_calls:call(Pid, MFA, Time, Tag, bounded(Open))};
-called(_Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}}} = State) when
+    case is_turn(MFA, Caller, dyno_agent_event_calls:last(Pid, Open)) of
+        true ->
+            Opened = dyno_agent_event_calls:call(Pid, MFA, Time, {turn, Caller}, bounded(Open)),
+            Turn = {turns, MFA},
+            State#{open := Opened, second := plus(Turn, Second), all := plus(Turn, All)};
+        false ->
+            %% Arguments are kept if a slow call must show them.
+            Shown =
+                case Config of
+                    #{above_ns := infinity} -> none;
+                    #{terms := Limits} -> dyno_agent_event_term:call(Call, Limits)
+                end,
+            Tag = {Caller, Shown},
+            State#{open := dyno_agent_event_calls:call(Pid, MFA, Time, Tag, bounded(Open))}
+    end;
+called(_Pid, {{_, _, Args}, _}, _Time, #{config := #{what := {argument, N}}} = State) when
     length(Args) >= N
 ->
     #{second := Second, all := All} = State,
@@ -108,6 +121,15 @@ called(_Pid, {_, _, Args}, _Time, #{config := #{what := {argument, N}}} = State)
     State#{second := value(Value, Second), all := value(Value, All)};
 called(_Pid, _Call, _Time, State) ->
     State.
+
+%% Both return to the same place; otherwise the call returns into the function itself.
+is_turn(MFA, MFA, _Last) -> false;
+is_turn(MFA, Caller, {MFA, {turn, Caller}}) -> true;
+is_turn(MFA, Caller, {MFA, {Caller, _Shown}}) -> true;
+is_turn(MFA, _Caller, {MFA, unseen}) -> true;
+is_turn(_MFA, _Caller, _Last) -> false.
+
+plus(Key, Sums) -> maps:update_with(Key, fun(N) -> N + 1 end, 1, Sums).
 
 %% Most of their processes have ended.
 bounded(Open) ->
@@ -119,15 +141,15 @@ bounded(Open) ->
 copy(Term, #{config := #{terms := Limits}}) -> dyno_agent_event_term:bounded(Term, Limits).
 
 value(Value, Values) when is_map_key({value, Value}, Values); map_size(Values) < ?VALUES ->
-    maps:update_with({value, Value}, fun(N) -> N + 1 end, 1, Values);
+    plus({value, Value}, Values);
 value(_Value, Values) ->
-    maps:update_with(others, fun(N) -> N + 1 end, 1, Values).
+    plus(others, Values).
 
 returned(Pid, MFA, Time, #{open := Open, overhead_ns := Overhead} = State) ->
     case dyno_agent_event_calls:return(Pid, MFA, Open) of
-        {{_, unseen}, Left} ->
+        {{_, NotTimed}, Left} when NotTimed =:= unseen; element(1, NotTimed) =:= turn ->
             State#{open := Left};
-        {{Start, Call}, Left} ->
+        {{Start, {_Caller, Call}}, Left} ->
             Ns = max(0, erlang:convert_time_unit(Time - Start, native, nanosecond) - Overhead),
             #{second := Second, all := All} = State,
             New = State#{
@@ -190,9 +212,9 @@ sums(Of, #{config := #{what := What}, sampled := Sampled, overhead_ns := Overhea
                 functions =>
                     #{
                         MFA => (dyno_agent_event_histogram:read(Histogram))#{
-                            overhead_ns => OverheadNs
+                            overhead_ns => OverheadNs, turns => maps:get({turns, MFA}, Sums, 0)
                         }
-                     || MFA := Histogram <- Sums
+                     || MFA := #{} = Histogram <- Sums
                     }
             };
         {argument, N} ->
@@ -207,17 +229,23 @@ sums(Of, #{config := #{what := What}, sampled := Sampled, overhead_ns := Overhea
 %% Of calls under way at the end the time is not known, and they may be the longest.
 open(second, _State) ->
     #{};
-open(all, #{open := Open}) ->
+open(all, #{open := Open, all := Sums}) ->
     Now = erlang:monotonic_time(),
+    Calls = [
+        {MFA, Start}
+     || {Pid, MFA, Start, Tag} <- dyno_agent_event_calls:open(Open),
+        Tag =:= unseen orelse element(1, Tag) =/= turn,
+        is_process_alive(Pid)
+    ],
     #{
         MFA => #{
             count => length(Starts),
-            ns => erlang:convert_time_unit(Now - lists:min(Starts), native, nanosecond)
+            ns => erlang:convert_time_unit(Now - lists:min(Starts), native, nanosecond),
+            %% Unless they are with the times.
+            turns => lists:sum([N || #{{turns, MFA} := N} <- [Sums], not is_map_key(MFA, Sums)])
         }
      || MFA := Starts <- maps:groups_from_list(
-            fun({_, MFA, _}) -> MFA end,
-            fun({_, _, Start}) -> Start end,
-            [Of || {Pid, _, _} = Of <- dyno_agent_event_calls:open(Open), is_process_alive(Pid)]
+            fun({MFA, _}) -> MFA end, fun({_, Start}) -> Start end, Calls
         )
     }.
 

@@ -4,8 +4,7 @@
 -module(dyno_agent_riarc).
 -moduledoc false.
 %% RIARC's tracer: Algorithms 1 to 4 of "Runtime Instrumentation for Reactive Components" (Aceto,
-%% Attard, Francalanza, Ingolfsdottir; ECOOP 2024). Pure: dyno_agent_riarc_tracer runs it in a node,
-%% the explorer in test/ in every possible order.
+%% Attard, Francalanza, Ingolfsdottir; ECOOP 2024). Pure: dyno_agent_riarc_tracer runs it in a node.
 %%
 %%   root --- P, and all processes below P without a tracer of their own
 %%     +----- T(Q): a tracer of its own for Q, because Q's signature is instrumented
