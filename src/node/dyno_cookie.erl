@@ -2,16 +2,18 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cookie).
--moduledoc """
-Sets this node's cookie, and gives it secretly to nodes that this node starts.
-
-`erl` reads or makes the user's file `.erlang.cookie`; without a writable home folder `erl` ends.
-dyno continues with a random cookie: enough for its own nodes, and for targets with a given cookie.
-
-All users of a machine can read a program's arguments, so a cookie is never an argument. A node on
-this machine reads the user's file too, or this node's file in a private folder, its home at boot.
-If the node then has another cookie, it gets this node's over its control pipe (`agree/1`).
-""".
+-moduledoc false.
+%% Sets this node's cookie, and gives it secretly to nodes that this node starts.
+%%
+%% `erl` reads or makes the user's file `.erlang.cookie`; without a writable home folder `erl` ends.
+%% dyno continues with a random cookie: enough for its own nodes, and for targets with a given
+%% cookie.
+%%
+%% All users of a machine can read a program's arguments, so a cookie is never an argument. A node
+%% on
+%% this machine reads the user's file too, or this node's file in a private folder, its home at
+%% boot.
+%% If the node then has another cookie, it gets this node's over its control pipe (`agree/1`).
 
 -export([prepare/0, own/0, environment/0, file/0, agree/1, missing/0, forget/0]).
 -export([format_error/1, fault/1]).
@@ -43,7 +45,6 @@ prepare() ->
             end
     end.
 
--doc "The user's cookie, or a random one, the same at each call.".
 -spec own() -> atom().
 own() ->
     {ok, {Cookie, _}} = dyno_once:value(?OWN, fun() ->
@@ -54,7 +55,6 @@ own() ->
     end),
     Cookie.
 
--doc "The reason of a random cookie, if any.".
 -spec missing() -> none | {ok, unicode:chardata()}.
 missing() ->
     Cookie = erlang:get_cookie(),
@@ -84,7 +84,6 @@ file() ->
     end),
     filename:join(dyno_error:ok(Made), ?NAME).
 
--doc "Removes the file of `file/0`.".
 -spec forget() -> ok.
 forget() ->
     case dyno_once:made(?FOLDER) of

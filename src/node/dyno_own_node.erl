@@ -2,15 +2,15 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_own_node).
--moduledoc """
-Names this Erlang, and the nodes that it starts.
-
-A node never forgets another's name, so names come from a small fixed set: a target measured a
-thousand times learns at most 64. The port mapper (epmd) knows the free names.
-
-If all of dyno's nodes are on this machine, it listens only on the loopback address. The port mapper
-starts as in `erl -sname`, for the whole machine, or at `ERL_EPMD_ADDRESS`.
-""".
+-moduledoc false.
+%% Names this Erlang, and the nodes that it starts.
+%%
+%% A node never forgets another's name, so names come from a small fixed set: a target measured a
+%% thousand times learns at most 64. The port mapper (epmd) knows the free names.
+%%
+%% If all of dyno's nodes are on this machine, it listens only on the loopback address. The port
+%% mapper
+%% starts as in `erl -sname`, for the whole machine, or at `ERL_EPMD_ADDRESS`.
 
 -export([start/1, is_ours/1, is_here/1, loopback/1, peer/2, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).
@@ -172,7 +172,6 @@ answers(EndMs) ->
 is_ours(Name) ->
     re:run(Name, "^dyno\\d+$", [{capture, none}]) =:= match.
 
--doc "Whether a node's host is this machine.".
 -spec is_here(node()) -> boolean().
 is_here(Node) ->
     case {string:split(atom_to_list(Node), "@"), inet:gethostname()} of

@@ -2,11 +2,10 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_target).
--moduledoc """
-A held node: the agent there, and facts of the node.
-
-The agent leaves the node at `leave/1`, or when the holding process ends.
-""".
+-moduledoc false.
+%% A held node: the agent there, and facts of the node.
+%%
+%% The agent leaves the node at `leave/1`, or when the holding process ends.
 
 -export([hold/3, all/2, event/2, leave/1]).
 -export_type([t/0, event/0]).
@@ -58,12 +57,10 @@ equipped(#{node := Node} = Bare, Equip) ->
             {error, {dyno_agent, {node_down, Node}}}
     end.
 
--doc "Holds all nodes, or none.".
 -spec all([node()], fun((node()) -> {ok, t()} | Error)) -> {ok, [t()]} | Error.
 all(Nodes, Hold) ->
     dyno_error:each(Hold, fun(Target) -> _ = leave([Target]) end, Nodes).
 
--doc "Reads a message of an agent, or of an agent's end.".
 -spec event(Message :: term(), [t()]) -> event() | none.
 event({'DOWN', Monitor, process, _, Reason}, Targets) ->
     How =

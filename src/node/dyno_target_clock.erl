@@ -2,13 +2,13 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_target_clock).
--moduledoc """
-The difference between a node's clocks and this node's, and its error.
-
-A node is asked repeatedly for its clock. If the answer took T, the clock is assumed to have been
-read in the middle: the error is at most T/2. The quickest answer counts (Cristian, "Probabilistic
-clock synchronization", 1989).
-""".
+-moduledoc false.
+%% The difference between a node's clocks and this node's, and its error.
+%%
+%% A node is asked repeatedly for its clock. If the answer took T, the clock is assumed to have been
+%% read in the middle: the error is at most T/2. The quickest answer counts (Cristian,
+%% "Probabilistic
+%% clock synchronization", 1989).
 
 -export([measure/1, shift_ms/3]).
 -export_type([clock/0, reading/0]).
@@ -28,7 +28,6 @@ and the greatest error of both.
 
 -define(PINGS, 15).
 
--doc "Reads the clock by `Read`, and computes the differences.".
 -spec measure(Read :: fun(() -> reading())) -> clock().
 measure(Read) ->
     hd(

@@ -2,13 +2,12 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_target_room).
--moduledoc """
-Checks whether a node has room for dyno. A node without atoms, processes or ports ends or refuses
-its own work, so dyno avoids nodes near these limits.
-
-The first attach to a node makes some 1,600 atoms, a later one none. An agent has up to some 40
-processes, and the connection takes a port.
-""".
+-moduledoc false.
+%% Checks whether a node has room for dyno. A node without atoms, processes or ports ends or refuses
+%% its own work, so dyno avoids nodes near these limits.
+%%
+%% The first attach to a node makes some 1,600 atoms, a later one none. An agent has up to some 40
+%% processes, and the connection takes a port.
 
 -export([check/1, format_error/1, fault/1]).
 -export_type([reason/0]).
@@ -62,6 +61,5 @@ flag(atoms) -> "+t";
 flag(processes) -> "+P";
 flag(ports) -> "+Q".
 
--doc "The node's.".
 -spec fault(reason()) -> dyno_error:fault().
 fault({short, _, _, _, _}) -> dyno.

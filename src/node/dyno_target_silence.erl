@@ -2,14 +2,14 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_target_silence).
--moduledoc """
-Gives up silent nodes after the requested time.
-
-A connection notices a suspended or unreachable node only after a minute. So after a measurement
-each node gets a question that its emulator answers without a process, even if thousands of
-processes wait for a scheduler. Without an answer in two seconds the connection is cut. Every call
-that waits for the node then fails at once, and the agent there ends when the node continues.
-""".
+-moduledoc false.
+%% Gives up silent nodes after the requested time.
+%%
+%% A connection notices a suspended or unreachable node only after a minute. So after a measurement
+%% each node gets a question that its emulator answers without a process, even if thousands of
+%% processes wait for a scheduler. Without an answer in two seconds the connection is cut. Every
+%% call
+%% that waits for the node then fails at once, and the agent there ends when the node continues.
 
 -export([watch/2, during/2, ends_in/2, add/2, stop/1, is_connected/1, answers/1]).
 -export([ask/1, unanswered/1]).
@@ -49,19 +49,16 @@ during(Nodes, Fun) ->
         stop(Watch)
     end.
 
--doc "Sets the time anew.".
 -spec ends_in(watch(), AfterMs :: non_neg_integer()) -> ok.
 ends_in(Watch, AfterMs) ->
     Watch ! {ends_in, AfterMs},
     ok.
 
--doc "Watches another node too.".
 -spec add(watch(), node()) -> ok.
 add(Watch, Node) ->
     Watch ! {add, Node},
     ok.
 
--doc "Ends the watch.".
 -spec stop(watch()) -> ok.
 stop(Watch) ->
     true = exit(Watch, kill),
@@ -71,7 +68,6 @@ stop(Watch) ->
 -spec is_connected(node()) -> boolean().
 is_connected(Node) -> Node =:= node() orelse lists:member(Node, nodes(connected)).
 
--doc "Whether a connected node answers; if not, the connection is cut.".
 -spec answers(node()) -> boolean().
 answers(Node) -> asked([Node]) =:= [].
 
@@ -85,7 +81,6 @@ asleep(Caller, EndsMs, Nodes) ->
         asleep(Caller, ends_ms(?AGAIN_MS), Nodes)
     end.
 
--doc "Asks connected nodes; `unanswered/1` of the same process tells later which were silent.".
 -spec ask([node()]) -> asked().
 ask(Nodes) ->
     %% No process can be registered as `undefined`, so the answer is `noproc`.

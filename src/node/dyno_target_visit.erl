@@ -2,11 +2,10 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_target_visit).
--moduledoc """
-The cost of the agent's visit to a node, and its remains: measured by `m:dyno_agent`, and recorded
-with the run. The cost is at most the node's processor time while dyno attached, started its
-instruments, and left, since it includes the node's own work.
-""".
+-moduledoc false.
+%% The cost of the agent's visit to a node, and its remains: measured by `dyno_agent`, and recorded
+%% with the run. The cost is at most the node's processor time while dyno attached, started its
+%% instruments, and left, since it includes the node's own work.
 
 %% Measuring
 -export([meter/0, metered/3, idle/2, ended/4]).
@@ -33,11 +32,9 @@ instruments, and left, since it includes the node's own work.
 -define(CPU, 2).
 -define(UNKNOWN, 3).
 
--doc "Nothing spent yet.".
 -spec meter() -> meter().
 meter() -> counters:new(3, []).
 
--doc "Calls a function that changes the node, and adds its cost.".
 -spec metered(dyno_target_cleaner:cleaner(), meter(), fun(() -> Result)) -> Result.
 metered(Cleaner, Meter, Fun) ->
     Before = dyno_target_cleaner:cpu_ms(Cleaner),
@@ -50,12 +47,10 @@ metered(Cleaner, Meter, Fun) ->
     end,
     Result.
 
--doc "A visit whose agent stays idle.".
 -spec idle(node(), meter()) -> t().
 idle(Node, Meter) ->
     ended(Node, Meter, 0, {ok, #{modules => [], cpu_ms => 0, inside => false}}).
 
--doc "A visit that ended with the cleaner's answer.".
 -spec ended(
     node(), meter(), LeavingMs :: non_neg_integer(), {ok, dyno_target_cleaner:left()} | {error, _}
 ) -> t().
@@ -94,7 +89,6 @@ parts(Visits) ->
         warnings => [{~"modules_left", Text} || Visit <- Visits, Text <- texts(Visit)]
     }.
 
--doc "The metrics of `parts/1`.".
 -spec known() -> [#{name | title | unit | group := binary()}].
 known() ->
     [
@@ -106,7 +100,6 @@ known() ->
         }
     ].
 
--doc "A sentence about possible remains in the node.".
 -spec texts(t() | #{}) -> [binary()].
 %% An ended node keeps nothing, and its loss is reported.
 texts(#{node := Node, left := unknown, is_here := true}) ->

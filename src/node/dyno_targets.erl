@@ -78,7 +78,6 @@
 
 -type reason() :: {unmatched, node(), [{dyno_agent_patterns:pattern(), {ok, string()} | none}]}.
 
--doc "Attaches to all nodes, or to none.".
 -spec attach([node()], options()) -> {ok, [target()]} | {error, dyno_error:error()}.
 attach(Nodes, Given) ->
     All = dyno_agent_instrument:names(dyno_agent_instrument:all()),
@@ -246,7 +245,6 @@ at_once(Fun, Instruments) ->
      || {_, Ref} <- Helpers
     ].
 
--doc "Starts another instrument in an attached node.".
 -spec add(module(), map(), target()) -> {ok, target()} | {error, dyno_error:error()}.
 add(Module, Config, #{agent := Agent, instruments := Before} = Target) ->
     maybe

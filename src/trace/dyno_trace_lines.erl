@@ -18,12 +18,10 @@
 %% Each with a value.
 -define(LIMITS, [count, for_ms, rate, queue, bytes, open]).
 
--doc "A line of an item, or the first line of a file.".
 -spec encode(dyno_trace_item:t() | header) -> iolist().
 encode(header) -> [dyno_text:json(#{format => ?FORMAT}), $\n];
 encode(Item) -> [dyno_text:json(Item), $\n].
 
--doc "Calls the function with each item of a file.".
 -spec fold(file:name_all(), fun((dyno_trace_item:t(), Acc) -> Acc), Acc) ->
     {ok, Acc} | {error, {?MODULE, reason()}}.
 fold(File, Fun, Acc) ->

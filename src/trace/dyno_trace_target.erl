@@ -46,7 +46,6 @@
 -define(MOST_BYTES, 2_000_000).
 -define(RECORDS_MS, 2_000).
 
--doc "Attaches to a node, and traces there.".
 -spec hold(node(), [{pos_integer(), dyno_trace_pattern:t()}], options()) ->
     {ok, t()} | {error, dyno_error:error()}.
 hold(Node, Patterns, #{what := What} = Options) ->

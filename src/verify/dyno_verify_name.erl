@@ -15,7 +15,6 @@
 
 -define(MOST_NODES, 255).
 
--doc "The existing atom of that name, or a text.".
 -spec atom(binary()) -> name().
 atom(Name) ->
     try

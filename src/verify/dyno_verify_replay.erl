@@ -3,7 +3,7 @@
 
 -module(dyno_verify_replay).
 -moduledoc """
-Runs monitors on recorded events, by the pure core of live monitoring (`m:dyno_agent_partition`).
+Runs monitors on recorded events, by the pure core of live monitoring (`dyno_agent_partition`).
 
 Only the order of each process's own events counts: any interleaving of processes in the file gives
 the same verdicts. So only a process's own events end its deadlines; others are decided at the end

@@ -58,7 +58,6 @@ key(_Report) -> [].
 -spec property(dyno_agent_monitor:report()) -> binary().
 property(#{property := Property}) -> text(Property).
 
--doc "A process: its identifier, name, label, and initial call.".
 -spec process(dyno_agent_event:process()) -> binary().
 process(#{pid := Pid, initial_call := {M, F, A}} = Process) ->
     text([
@@ -82,7 +81,6 @@ bindings(#{explanation := #{bindings := Bindings}}) ->
 bindings(_Report) ->
     ~"".
 
--doc "The last events, each with its time before the verdict.".
 -spec events(dyno_agent_monitor:report()) -> [binary()].
 events(#{events := Events, time_ns := TimeNs}) ->
     [

@@ -14,12 +14,8 @@ suite() ->
 slow() ->
     [
         hundred_thousand_short_lived_processes,
-        says_that_a_target_at_priority_max_does_not_answer,
         lets_calls_return_before_it_goes
     ].
-
-%% Now and then such a target does answer, where other programs have the processors.
-only_in_check() -> [says_that_a_target_at_priority_max_does_not_answer].
 
 newest_release_only() ->
     [
@@ -27,7 +23,6 @@ newest_release_only() ->
         reads_by_itself_where_nobody_discovers,
         gives_up_at_its_limits,
         stays_idle_no_longer_than_its_caller,
-        refuses_a_wrong_cookie,
         stays_idle_between_two_uses,
         says_that_a_stopped_target_does_not_answer,
         goes_on_without_an_instrument,
@@ -35,7 +30,6 @@ newest_release_only() ->
         refuses_a_second_dyno,
         groups_processes,
         reports_an_instrument_that_dies,
-        finds_what_a_pattern_means,
         asks_again_for_a_label,
         looks_a_last_time,
         replaces_an_older_agent,
@@ -65,7 +59,6 @@ groups() ->
     [
         {stopped, [], [
             says_that_a_stopped_target_does_not_answer,
-            says_that_a_target_at_priority_max_does_not_answer,
             goes_soon_after_a_stop
         ]},
         {attaching, [parallel], [
@@ -73,7 +66,6 @@ groups() ->
             stays_idle_between_two_uses,
             stays_idle_no_longer_than_its_caller,
             refuses_a_node_that_is_down,
-            refuses_a_wrong_cookie,
             refuses_a_second_dyno,
             measures_where_heaps_are_limited,
             replaces_an_older_agent,
@@ -82,7 +74,6 @@ groups() ->
             reports_an_instrument_that_dies
         ]},
         {counting, [parallel], [
-            finds_what_a_pattern_means,
             names_patterns_that_match_nothing,
             measures_modules_loaded_later,
             counts_once_where_patterns_overlap,
@@ -248,18 +239,6 @@ refuses_a_node_that_is_down(_Config) ->
     ?assertMatch({match, _}, re:run(dyno_error:format(Error), "no node dyno-nobody is registered")),
     ?assertEqual(dyno, dyno_error:fault(Error)).
 
-refuses_a_wrong_cookie(_Config) ->
-    {ok, Peer, Node} = peer:start(#{
-        name => peer:random_name(),
-        connection => standard_io,
-        args => ["-setcookie", "another", "-kernel", "logger_level", "emergency"]
-    }),
-    {error, {dyno_target_node, {refused, Node}} = Error} = dyno_agent:attach(Node, #{}),
-    ?assertMatch({match, _}, re:run(dyno_error:format(Error), "--cookie")),
-    {ok, Agent} = dyno_agent:attach(Node, #{cookie => another}),
-    _ = dyno_agent:detach(Agent),
-    peer:stop(Peer).
-
 says_that_a_stopped_target_does_not_answer(Config) ->
     Node = node_of(Config),
     OsPid = erpc:call(Node, os, getpid, []),
@@ -279,40 +258,6 @@ says_that_a_stopped_target_does_not_answer(Config) ->
 %% It has attempts to get through first that were given up meanwhile.
 connected(Node) ->
     net_kernel:connect_node(Node) orelse connected(Node).
-
-%% Nothing but the system ends such a node.
-says_that_a_target_at_priority_max_does_not_answer(_Config) ->
-    {_, Node} = Peer = dyno_peers:start(),
-    OsPid = erpc:call(Node, os, getpid, []),
-    busy = dyno_peers:load(
-        Node,
-        "-module(busy). -export([start/0, wait/0]). "
-        "start() -> "
-        "    _ = [spawn_opt(busy, wait, [], [{priority, max}]) "
-        "         || _ <- lists:seq(1, 2 * erlang:system_info(schedulers_online))], "
-        "    ok. "
-        "wait() -> receive after 500 -> run() end. "
-        "run() -> run(). "
-    ),
-    try
-        ok = erpc:call(Node, busy, start, []),
-        true = erlang:disconnect_node(Node),
-        receive
-        after 1500 -> ok
-        end,
-        %% net_kernel is of this priority, too, and may have its turn, or not: then it works. Nobody
-        %% waits for the agent's removal, which may take minutes there: the node is killed.
-        case dyno_agent:attach(Node, #{}) of
-            {ok, _Agent} ->
-                ok;
-            {error, Error} ->
-                Text = dyno_error:format(Error),
-                ?assertMatch({match, _}, re:run(Text, "did not answer"))
-        end
-    after
-        ok = dyno_escript:kill("KILL", list_to_integer(OsPid)),
-        dyno_peers:stop(Peer)
-    end.
 
 %% The caller ends while the target is stopped: the agent goes when it goes on.
 goes_soon_after_a_stop(Config) ->
@@ -491,17 +436,6 @@ counts_calls_time_and_memory(Config) ->
     ?assert(OwnNs < SpinNs),
     [#{words := Words}] = [F || #{mfa := {_, list, 1}} = F <- Functions],
     ?assert(Words >= 2000),
-    _ = dyno_agent:detach(Agent).
-
-finds_what_a_pattern_means(Config) ->
-    Agent = attach(Config),
-    Node = node_of(Config),
-    Counters = counters(Agent, [{'dyno_wor*', 'le*', '_'}], [call_count]),
-    erpc:call(Node, dyno_work, call, [5]),
-    Result = dyno_counted:read(Counters),
-    ?assertMatch(#{measured_functions := 1}, Result),
-    ?assertEqual(5, calls({dyno_work, leaf, 1}, Result)),
-    ?assertEqual(0, calls({dyno_work, call, 1}, Result)),
     _ = dyno_agent:detach(Agent).
 
 names_patterns_that_match_nothing(Config) ->

@@ -27,14 +27,12 @@ all() ->
         two_make_one_cookie,
         many_start_at_once,
         names_are_few,
-        thirty_attach,
         a_name_is_taken,
         listens_on_loopback,
         listens_for_other_machines,
         without_a_port_mapper,
         no_port_mapper,
-        commands_teach_no_names,
-        commands_without_a_home
+        commands_teach_no_names
     ].
 
 %% An Erlang without a name that has the program's flags, controlled over its standard input; with a
@@ -98,7 +96,7 @@ newest_release_only() ->
     ].
 
 %% Attaching takes a third of a second.
-slow() -> [thirty_attach, commands_teach_no_names, commands_without_a_home].
+slow() -> [commands_teach_no_names].
 
 epmd(Config, Arguments) ->
     _ = dyno_command:output(
@@ -387,8 +385,6 @@ paths_of_dyno() -> [filename:dirname(code:which(dyno)), filename:dirname(code:wh
 %% Each Erlang has the name that the one before it had.
 names_are_few(Config) -> few_names(Config, [1, 1]).
 
-thirty_attach(Config) -> few_names(Config, [7, 7, 7, 7]).
-
 few_names(Config, Times) ->
     {Target, Node} = target(Config, "given"),
     Attached = fun(N) ->
@@ -542,31 +538,6 @@ commands_teach_no_names(Config) ->
         ]
     ],
     peer:stop(Target).
-
-commands_without_a_home(Config) ->
-    Temporary = get(temporary, Config),
-    ok = file:del_dir(get(home, Config)),
-    Home = filename:join(Temporary, "no/home"),
-    Environment = [{"HOME", Home}, {"XDG_CONFIG_HOME", false}, {"TMPDIR", Temporary}],
-    Erl = filename:join([code:root_dir(), "bin", "erl"]),
-    [
-        begin
-            ?assertMatch({0, _}, run(Config, Command, Environment), Command),
-            %% With the cookie that was written there.
-            ?assertEqual({ok, []}, file:list_dir_all(Temporary), Command)
-        end
-     || Command <- [
-            ["profile", "--eval", "lists:seq(1, 10)", "--for", "300ms"],
-            [
-                "profile",
-                "--run",
-                Erl ++ " -noshell -eval 'timer:sleep(3000), halt().'",
-                "--for",
-                "300ms"
-            ],
-            ["bench", "-i", "lists:seq(1, 10).", "--for", "300ms"]
-        ]
-    ].
 
 run(Config, Command, Environment) ->
     Recording = filename:join(get(priv_dir, Config), "recording.json"),

@@ -50,7 +50,6 @@ all() ->
         a_property_that_holds,
         a_property_that_is_broken,
         of_other_processes,
-        under_riarc,
         a_module_of_ones_own,
         two_nodes,
         a_node_is_lost,
@@ -134,30 +133,6 @@ of_other_processes(Config) ->
             end,
             [~"all", ~"new", ~"sup:kernel_sup", ~"gen_server", ~"busiest:3"]
         )
-    end).
-
-%% Properties have their names, and what is not possible there is said.
-under_riarc(Config) ->
-    Path = specification(Config),
-    {ok, Text} = file:read_file(Path),
-    ok = file:write_file(Path, [
-        Text, "property all of module worker across N never send {reply, N} then send {other, N}."
-    ]),
-    in_node(fun(Node) ->
-        %% Who is started from another node is not seen to be started.
-        _ = erpc:call(Node, erlang, spawn, [fun_forever()]),
-        Told = fun() ->
-            receive
-                {shown, {verdict, #{verdict := no}}} -> ok
-            end
-        end,
-        Document = verified(Config, [Node], Told, #{instrumentation => dyno_agent_riarc_verify}),
-        ?assertMatch(
-            [#{~"name" := ~"each request is answered once", ~"result" := ~"fail"} | _],
-            map_get(~"verdicts", Document)
-        ),
-        [#{~"code" := ~"verify_fault", ~"text" := Warning}] = map_get(~"warnings", Document),
-        ?assertMatch({_, _}, binary:match(Warning, ~"riarc has no monitors with keys"))
     end).
 
 %% A monitor as source.

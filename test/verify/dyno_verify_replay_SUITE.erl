@@ -26,10 +26,8 @@ all() ->
         what_is_no_file_of_events,
         a_file_makes_no_atoms,
         unknown_names_are_told_apart,
-        frames_of_unknown_names,
         terms_in_text,
         broken_files,
-        memory_follows_the_file,
         a_file_called_null,
         deadline_at_the_end,
         deadline_of_one_that_has_decided,
@@ -305,34 +303,6 @@ unknown_names_are_told_apart(Config) ->
         ]
     ].
 
-frames_of_unknown_names(_Config) ->
-    Fixed = [
-        self(),
-        make_ref(),
-        hd(erlang:ports()),
-        1 bsl 70,
-        -(1 bsl 3000),
-        <<1:3>>,
-        "text",
-        'ü',
-        #{a => #{}},
-        [1 | 2],
-        1.5,
-        list_to_tuple(lists:seq(1, 300)),
-        lists:seq(1, 300)
-    ],
-    Is = fun(Term) ->
-        Frame = with_name("qzqzqzqz", {Term, zzzzzzzz}),
-        dyno_verify_frame:term(Frame) =:= {ok, {Term, {'$dyno', ~"qzqzqzqz"}}}
-    end,
-    [?assert(Is(Term), Term) || Term <- Fixed],
-    dyno_property:holds(?FORALL(Term, proper_types:any(), Is(Term)), {100, 1000}),
-    {ok, {{'$dyno', _}, {'$dyno', _}, _}} =
-        dyno_verify_frame:term(with_name("qzqzqzqz", {fun() -> ok end, fun lists:map/2, zzzzzzzz})),
-    %% A thousand times as large as the file.
-    Bomb = term_to_binary(binary:copy(<<0>>, 1 bsl 20), [compressed]),
-    ?assertEqual(error, dyno_verify_frame:term(Bomb)).
-
 terms_in_text(_Config) ->
     Is = fun(Term) ->
         Line = unicode:characters_to_binary(io_lib:format("k(~0tp)", [Term])),
@@ -406,44 +376,6 @@ changed({_, 0}, Whole) ->
     binary:part(Whole, 0, byte_size(Whole) div 2);
 changed(_, Whole) ->
     Whole.
-
-%% Of many lines hardly any, of one long line a multiple that is small.
-memory_follows_the_file(Config) ->
-    Size = 300_000,
-    Begin = "init(<0.11.0>, <0.10.0>, {worker,init,[1]})\n",
-    Long = fun(Open, Each, Close) ->
-        [Begin, "recv(<0.11.0>, ", Open, lists:duplicate(Size div length(Each), Each), Close, ")\n"]
-    end,
-    [
-        begin
-            ok = file:write_file(file(Config), Lines),
-            %% The last one of them keeps all events until the end.
-            Monitors = [hd(monitors(Config))],
-            {Pid, Ref} = spawn_opt(
-                fun() -> {ok, _} = dyno_verify_replay:file(file(Config), Monitors, #{}) end,
-                [
-                    monitor,
-                    {max_heap_size, #{
-                        size => Times * Size div erlang:system_info(wordsize),
-                        kill => true,
-                        error_logger => false
-                    }}
-                ]
-            ),
-            receive
-                {'DOWN', Ref, process, Pid, Reason} -> ?assertEqual({Name, normal}, {Name, Reason})
-            end
-        end
-     || {Name, Times, Lines} <- [
-            {lines, 10, [
-                Begin | lists:duplicate(Size div 36, "recv(<0.11.0>, {response, [a,b,c]})\n")
-            ]},
-            {list, 100, Long("[", "1,", "1]")},
-            {string, 100, Long("\"", "a", "\"")},
-            {deep, 800, Long("[", "[", ["1]", lists:duplicate(Size, "]")])},
-            {binary, 100, Long("<<\"", "a", "\">>")}
-        ]
-    ].
 
 %% `null` is an atom that JSON takes for itself.
 a_file_called_null(Config) ->

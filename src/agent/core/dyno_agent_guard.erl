@@ -42,7 +42,6 @@
 -define(CALM_PARTS, 16).
 -define(SHUTDOWN_MS, 2000).
 
--doc "The most memory by default.".
 -spec limit_bytes() -> pos_integer().
 limit_bytes() -> ?LIMIT_BYTES.
 

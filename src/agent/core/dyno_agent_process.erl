@@ -47,7 +47,6 @@ who(Pid) ->
         [{reductions, Reductions}, Heap | Info] -> {Info, Reductions, minor(Heap)}
     end.
 
--doc "Reductions and collections so far. One signal.".
 -spec work(pid()) ->
     {Reductions :: non_neg_integer(), Collections :: non_neg_integer()} | undefined.
 work(Pid) ->
@@ -151,7 +150,6 @@ unlimited() ->
     _ = process_flag(max_heap_size, 0),
     ok.
 
--doc "The guard and its processes, without the caller.".
 -spec others() -> [pid()].
 others() ->
     {parent, Guard} = process_info(self(), parent),
@@ -199,7 +197,6 @@ beside(Fun) ->
         {'DOWN', Ref, process, _, {value, Result}} -> Result
     end.
 
--doc "Ends a linked process, and waits for its end.".
 -spec kill(pid()) -> ok.
 kill(Pid) ->
     Ref = monitor(process, Pid),
@@ -353,7 +350,6 @@ started_by_others() ->
     Number - lists:sum(Own).
 
 %% From the printed form `<0.Number.Serial>`; the serial continues the number.
--doc "The number of a process; later processes have greater ones.".
 -spec number(pid()) -> non_neg_integer().
 number(Pid) ->
     "<0." ++ Text = pid_to_list(Pid),

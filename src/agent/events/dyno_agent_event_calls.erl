@@ -2,12 +2,11 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_event_calls).
--moduledoc """
-Open calls of each process: finds the call that a return belongs to. Pure.
-
-With `return_trace` a call returns after the calls that it made, also after a tail call. If an
-exception leaves a call, its unreturned inner calls are dropped.
-""".
+-moduledoc false.
+%% Open calls of each process: finds the call that a return belongs to. Pure.
+%%
+%% With `return_trace` a call returns after the calls that it made, also after a tail call. If an
+%% exception leaves a call, its unreturned inner calls are dropped.
 
 -export([new/0, call/5, unseen/4, return/3, size/1, depth/2, same/3, last/2, open/1]).
 -export_type([t/0]).
@@ -17,11 +16,9 @@ exception leaves a call, its unreturned inner calls are dropped.
     size := non_neg_integer()
 }.
 
--doc "No open calls.".
 -spec new() -> t().
 new() -> #{calls => #{}, size => 0}.
 
--doc "Opens a call; the tag comes back with the return.".
 -spec call(pid(), mfa(), Start :: integer(), Tag :: term(), t()) -> t().
 call(Pid, MFA, Start, Tag, #{calls := Calls, size := Size} = Open) ->
     Open#{
@@ -38,7 +35,6 @@ unseen(Pid, MFA, Start, #{calls := Calls} = Open) when is_map_key(Pid, Calls) ->
 unseen(_Pid, _MFA, _Start, Open) ->
     Open.
 
--doc "Closes the call that returns or fails; `none` if the call is not known.".
 -spec return(pid(), mfa(), t()) -> {{Start :: integer(), Tag :: term()}, t()} | none.
 return(Pid, MFA, #{calls := Calls, size := Size} = Open) ->
     Stack = maps:get(Pid, Calls, []),
@@ -55,11 +51,9 @@ return(Pid, MFA, #{calls := Calls, size := Size} = Open) ->
             {{Start, Tag}, Open#{calls := Left, size := Size - Gone}}
     end.
 
--doc "Open calls of all processes.".
 -spec size(t()) -> non_neg_integer().
 size(#{size := Size}) -> Size.
 
--doc "Open calls of a process.".
 -spec depth(pid(), t()) -> non_neg_integer().
 depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
 
@@ -68,7 +62,6 @@ depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
 same({Pid, MFA}, Most, #{calls := Calls}) ->
     length([x || {Of, _, _} <- lists:sublist(maps:get(Pid, Calls, []), Most), Of =:= MFA]).
 
--doc "The last open call of a process.".
 -spec last(pid(), t()) -> {mfa(), Tag :: term()} | none.
 last(Pid, #{calls := Calls}) ->
     case Calls of
@@ -76,7 +69,6 @@ last(Pid, #{calls := Calls}) ->
         #{} -> none
     end.
 
--doc "All open calls.".
 -spec open(t()) -> [{pid(), mfa(), Start :: integer(), Tag :: term()}].
 open(#{calls := Calls}) ->
     [{Pid, MFA, Start, Tag} || Pid := Of <- Calls, {MFA, Start, Tag} <- Of].

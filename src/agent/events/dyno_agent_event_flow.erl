@@ -2,13 +2,13 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_event_flow).
--moduledoc """
-Chooses the processes to cut off, so that waiting events stay within a limit. Pure.
-
-A tracer cannot slow traced processes: its backlog waits in its mailbox. From half of the limit on,
-a share of the processes is cut off, chosen by identifier and so stable under load; at the limit,
-all are. Their partitions end with a gap; the others stay whole.
-""".
+-moduledoc false.
+%% Chooses the processes to cut off, so that waiting events stay within a limit. Pure.
+%%
+%% A tracer cannot slow traced processes: its backlog waits in its mailbox. From half of the limit
+%% on,
+%% a share of the processes is cut off, chosen by identifier and so stable under load; at the limit,
+%% all are. Their partitions end with a gap; the others stay whole.
 
 -export([new/1, sample/4, fill/3, words/1, is_cut/2, defaults/0]).
 -export_type([t/0, limits/0]).
@@ -38,12 +38,10 @@ all are. Their partitions end with a gap; the others stay whole.
 %% The overhead of a message beside its term.
 -define(MESSAGE_WORDS, 12).
 
--doc "At most a million events and 512 MiB wait.".
 -spec defaults() -> limits().
 defaults() ->
     #{queue => 1_000_000, bytes => 536_870_912, rate => infinity}.
 
--doc "No process is cut off.".
 -spec new(limits()) -> t().
 new(Limits) ->
     #flow{limits = maps:merge(defaults(), Limits)}.
@@ -64,7 +62,6 @@ sample(Waiting, Event, Came, #flow{limits = Limits, words = Before} = Flow) ->
 fill(Waiting, Words, #{queue := Queue, bytes := Bytes}) ->
     {Waiting / Queue, Waiting * Words * erlang:system_info(wordsize) / Bytes}.
 
--doc "The mean size of an event in words.".
 -spec words(t()) -> pos_integer().
 words(#flow{words = Words}) -> ceil(Words).
 
@@ -83,7 +80,6 @@ rated(Rate, Came, #flow{since = Since, events = Events, cut = Cut} = Flow) ->
         false -> Flow#flow{events = All, cut = max(Cut, Over)}
     end.
 
--doc "Whether a process is cut off.".
 -spec is_cut(pid(), t()) -> boolean().
 is_cut(_Pid, #flow{cut = 0}) -> false;
 is_cut(Pid, #flow{cut = Cut}) -> (erlang:phash2(Pid) bsr 12) band 1023 < Cut.

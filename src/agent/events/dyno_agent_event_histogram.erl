@@ -2,10 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_event_histogram).
--moduledoc """
-A histogram of times in nanoseconds, as a term. A bucket is at most 1 % of its values wide: seven
-bits behind the first, as in dyno_histogram. Pure.
-""".
+-moduledoc false.
+%% A histogram of times in nanoseconds, as a term. A bucket is at most 1 % of its values wide: seven
+%% bits behind the first, as in dyno_histogram. Pure.
 
 -export([new/0, record/2, merge/2, count/1, read/1, quantile/2]).
 -export_type([t/0, result/0]).
@@ -29,12 +28,10 @@ bits behind the first, as in dyno_histogram. Pure.
 
 -define(BITS, 8).
 
--doc "An empty histogram.".
 -spec new() -> t().
 new() ->
     #{count => 0, sum_ns => 0, min_ns => infinity, max_ns => 0, buckets => #{}}.
 
--doc "Adds a time.".
 -spec record(non_neg_integer(), t()) -> t().
 record(Ns, #{count := Count, sum_ns := Sum, min_ns := Min, max_ns := Max, buckets := Buckets}) ->
     Width = width(Ns),
@@ -48,7 +45,6 @@ record(Ns, #{count := Count, sum_ns := Sum, min_ns := Min, max_ns := Max, bucket
         buckets => maps:update_with(Low, fun(N) -> N + 1 end, 1, Buckets)
     }.
 
--doc "Both together.".
 -spec merge(t(), t()) -> t().
 merge(A, B) ->
     Sum = fun(_, M, N) -> M + N end,
@@ -63,7 +59,6 @@ merge(A, B) ->
         B
     ).
 
--doc "How many times.".
 -spec count(t()) -> non_neg_integer().
 count(#{count := Count}) -> Count.
 
@@ -73,7 +68,6 @@ width(Ns) -> 1 bsl (bits(Ns, 0) - ?BITS).
 bits(0, Bits) -> Bits;
 bits(N, Bits) -> bits(N bsr 1, Bits + 1).
 
--doc "The contents.".
 -spec read(t()) -> result().
 read(#{min_ns := Min, max_ns := Max, buckets := Buckets} = Histogram) ->
     Sorted = lists:sort(maps:to_list(Buckets)),

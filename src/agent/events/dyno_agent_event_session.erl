@@ -2,14 +2,16 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_event_session).
--moduledoc """
-A trace session for events of processes: traces only the events that monitors need, filtered before
-sending.
-
-`new/1` traces processes that start later, each from its first event. `ignore/2` stops events of an
-unwanted process, which costs two or three messages. No process is ever suspended. Nothing relies on
-`trace:delivered/2`, which is no barrier for a running process.
-""".
+-moduledoc false.
+%% A trace session for events of processes: traces only the events that monitors need, filtered
+%% before
+%% sending.
+%%
+%% `new/1` traces processes that start later, each from its first event. `ignore/2` stops events of
+%% an
+%% unwanted process, which costs two or three messages. No process is ever suspended. Nothing relies
+%% on
+%% `trace:delivered/2`, which is no barrier for a running process.
 
 -export([open/3, close/1, new/1, names/1, follow/2, ignore/2, is_traced/2]).
 -export_type([t/0]).
@@ -21,7 +23,6 @@ unwanted process, which costs two or three messages. No process is ever suspende
     late := [atom()]
 }.
 
--doc "Opens a session with this tracer; nothing is traced yet.".
 -spec open(pid(), [dyno_agent_monitor:needs()], dyno_agent_process_filter:table(module())) -> t().
 open(Tracer, Needs, Choice) ->
     Session = trace:session_create(?MODULE, Tracer, []),
@@ -95,7 +96,6 @@ close(#{handle := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "Traces processes that start from now on.".
 -spec new(t()) -> ok.
 new(#{flags := Flags} = Session) ->
     _ = switch(new, true, Flags, Session),
@@ -136,7 +136,6 @@ ignore(Pid, #{late := Late} = Session) ->
     _ = switch(Pid, false, Off, Session),
     ok.
 
--doc "Whether the session traces a process.".
 -spec is_traced(pid(), t()) -> boolean().
 is_traced(Pid, #{handle := Session}) ->
     try trace:info(Session, Pid, flags) of

@@ -101,14 +101,12 @@ start_link(Config) ->
     true = is_pid(Pid),
     Pid.
 
--doc "The longest handling of one event by a monitor, in seconds.".
 -spec stuck_s() -> pos_integer().
 stuck_s() -> ?STUCK_S.
 
 -spec of_pid(pid(), pos_integer()) -> pos_integer().
 of_pid(Pid, Shards) -> erlang:phash2(Pid, Shards) + 1.
 
--doc "Opens partitions of running processes; `late` if the shard does not answer in time.".
 -spec attach(pid(), [dyno_agent_event:process()]) -> ok | late.
 attach(Shard, Processes) ->
     ask(Shard, {attach, Processes}).
@@ -118,7 +116,6 @@ cut(Shard, Pid) ->
     Shard ! {gap, Pid},
     ok.
 
--doc "Gives the shards the session, to stop events.".
 -spec traces(pid(), dyno_agent_event_session:t()) -> ok | late.
 traces(Pid, Session) ->
     ask(Pid, {session, Session}).

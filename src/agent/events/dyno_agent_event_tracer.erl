@@ -2,16 +2,15 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_event_tracer).
--moduledoc """
-Receives trace messages, and defines the behaviour of their consumers.
-
-A consumer is a pure core: `c:event/2` gets each trace message, `c:info/2` each other message, and
-the answer controls tracing. The loop enforces the rate, and drops the backlog if the watchdog
-(dyno_agent_event_watchdog) stopped tracing at a limit.
-
-Filtered calls would still be sent: to see fewer calls, a consumer pauses, which removes the
-breakpoints, or stops, which destroys the session.
-""".
+-moduledoc false.
+%% Receives trace messages, and defines the behaviour of their consumers.
+%%
+%% A consumer is a pure core: `event/2` gets each trace message, `info/2` each other message, and
+%% the answer controls tracing. The loop enforces the rate, and drops the backlog if the watchdog
+%% (dyno_agent_event_watchdog) stopped tracing at a limit.
+%%
+%% Filtered calls would still be sent: to see fewer calls, a consumer pauses, which removes the
+%% breakpoints, or stops, which destroys the session.
 
 -export([spawn_link/1, go/2, change/3, stop/3, destroy/1]).
 -export([init/1]).
@@ -70,7 +69,6 @@ The reason and the native time of the end, and the number of earlier messages th
 
 -define(SECOND_NS, 1_000_000_000).
 
--doc "Starts the tracer with high priority and messages off the heap.".
 -spec spawn_link(config()) -> pid().
 spawn_link(Config) ->
     %% The consumer is ready before the first message.
@@ -82,13 +80,11 @@ spawn_link(Config) ->
     ]),
     Pid.
 
--doc "Gives the tracer its session and the functions with breakpoints.".
 -spec go(pid(), {trace:session(), [breakpoint()]}) -> ok.
 go(Pid, Traced) ->
     Pid ! {?MODULE, go, Traced},
     ok.
 
--doc "Traces other functions, informs the consumer, and answers the caller.".
 -spec change(pid(), {[breakpoint()], term()}, gen_server:from()) -> ok.
 change(Pid, Change, From) ->
     Pid ! {?MODULE, change, Change, From},
@@ -116,7 +112,6 @@ destroy(Session) ->
         error:badarg -> erlang:monotonic_time()
     end.
 
--doc false.
 -spec init(config()) -> ok.
 init(#{consumer := {Module, Argument}, rate := Rate, watchdog := Watchdog, stopped := Stopped}) ->
     proc_lib:set_label(?MODULE),

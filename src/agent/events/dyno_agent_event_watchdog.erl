@@ -2,23 +2,19 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_event_watchdog).
--moduledoc """
-Traces within limits: owns a session, and watches its tracer (`m:dyno_agent_event_tracer`).
-
-With priority max, the watchdog checks the tracer's queue each 2 ms. At a limit, or when the
-`owner`, its node or the tracer ends, it destroys the session with all breakpoints at once.
-
-```
-session -> tracer (consumer's events) -> ...
-   ^         ^ queue, memory
-   +-- this process -- monitors the owner
-```
-
-Processes of dyno, of kernel and of the runtime are traced only if named.
-
-## Cost
-500 checks a second of a few microseconds each while tracing.
-""".
+-moduledoc false.
+%% Traces within limits: owns a session, and watches its tracer (`dyno_agent_event_tracer`).
+%%
+%% With priority max, the watchdog checks the tracer's queue each 2 ms. At a limit, or when the
+%% `owner`, its node or the tracer ends, it destroys the session with all breakpoints at once.
+%%
+%% session -> tracer (consumer's events) -> ...
+%%    ^         ^ queue, memory
+%%    +-- this process -- monitors the owner
+%%
+%% Processes of dyno, of kernel and of the runtime are traced only if named.
+%%
+%% Cost: 500 checks a second of a few microseconds each while tracing.
 
 -behaviour(gen_server).
 
@@ -80,12 +76,10 @@ start_link(Config) ->
 change(Pid, Functions, Told) ->
     gen_server:call(Pid, {change, Functions, Told}).
 
--doc "Stops tracing; earlier messages are still handled.".
 -spec stop(pid()) -> ok.
 stop(Pid) ->
     gen_server:call(Pid, stop).
 
--doc false.
 -spec init(config()) -> {ok, state()} | {error, no_process}.
 init(#{owner := Owner, consumer := Consumer, plan := #{processes := Selectors} = Plan} = Config) ->
     process_flag(trap_exit, true),
@@ -203,7 +197,6 @@ patterns(Session, #{functions := Functions} = Plan) ->
         fun({MFA, Spec, Flags}) -> trace:function(Session, MFA, Spec, Flags) end, Functions
     ).
 
--doc false.
 -spec handle_call(term(), gen_server:from(), state()) ->
     {reply, term(), state()} | {noreply, state()}.
 handle_call(stop, _From, State) ->
@@ -214,12 +207,10 @@ handle_call({change, Functions, Told}, From, #{tracer := Tracer} = State) ->
     ok = dyno_agent_event_tracer:change(Tracer, {Functions, Told}, From),
     {noreply, State}.
 
--doc false.
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Message, State) ->
     {noreply, State}.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info(look, #{session := none} = State) ->
     {noreply, State};
@@ -270,6 +261,5 @@ destroyed(#{session := Session} = State) ->
     _ = dyno_agent_event_tracer:destroy(Session),
     State#{session := none}.
 
--doc false.
 -spec terminate(term(), state()) -> state().
 terminate(_Reason, State) -> destroyed(State).

@@ -75,7 +75,6 @@ that name groups of processes.
 -define(LEAST_CALLS, 100).
 -define(MODEL_ERROR, 0.01).
 
--doc "The default share of the target's processor time for measuring.".
 -spec default() -> float().
 default() -> 0.05.
 
@@ -186,7 +185,6 @@ discovering(#{rates := Rates, undiscovered := Undiscovered}) ->
 -spec uncounted(t()) -> [mfa()].
 uncounted(#{uncounted := Uncounted}) -> maps:keys(Uncounted).
 
--doc "The functions to count again until the next look.".
 -spec recounted(t() | none) -> [mfa()].
 recounted(#{recounting := now} = Plan) -> uncounted(Plan);
 recounted(_Plan) -> [].
@@ -194,7 +192,6 @@ recounted(_Plan) -> [].
 -spec undiscovered(t()) -> [mfa()].
 undiscovered(#{undiscovered := Undiscovered}) -> maps:keys(Undiscovered).
 
--doc "The processes a second that messages may discover.".
 -spec first_calls(t()) -> pos_integer().
 first_calls(Plan) -> max(1, round(may_cost(Plan) / 2 / ?MESSAGE_NS)).
 

@@ -138,7 +138,6 @@ without(Functions, #{session := Session, rows := Rows, without := Before} = Sess
     lists:foreach(fun(F) -> trace:function(Session, F, false, [call_count | Rows]) end, New),
     Sessions#{without := maps:merge(Before, maps:from_keys(New, []))}.
 
--doc "Counts functions that are left out, for a while.".
 -spec recount([mfa()], boolean(), t()) -> ok.
 recount(Functions, IsOn, #{session := Session}) ->
     lists:foreach(fun(F) -> trace:function(Session, F, IsOn, [call_count]) end, Functions).

@@ -63,7 +63,6 @@ close(#{prober := Prober}) ->
 -spec restart(t()) -> t().
 restart(Overhead) -> since(restart, Overhead).
 
--doc "Adds the overheads until now and a few more rounds: 0.5 ms.".
 -spec update(t()) -> t().
 update(Overhead) -> since(update, Overhead).
 

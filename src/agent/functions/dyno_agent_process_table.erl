@@ -68,7 +68,6 @@ group_of(Pid, {Processes, _}) ->
         Id -> {ok, Id}
     end.
 
--doc "The groups of all processes. 0.5 us a process.".
 -spec groups(t()) -> #{pid() => id()}.
 groups({Processes, _}) ->
     Row = [{{'$1', '$2'}}],

@@ -65,7 +65,6 @@ count(#{session := Session}, Pids) -> flag(Session, Pids, on).
 -spec flag(trace:session(), [pid()], on | off) -> ok.
 flag(Session, Pids, How) -> flag(Session, Pids, How, [call]).
 
--doc "The same of these flags.".
 -spec flag(trace:session(), [pid()], on | off, [atom()]) -> ok.
 flag(Session, Pids, How, Flags) ->
     lists:foreach(

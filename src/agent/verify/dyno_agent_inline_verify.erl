@@ -2,13 +2,14 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_inline_verify).
--moduledoc """
-Runs monitors in the monitored processes, whose modules were woven with `m:dyno_inline`. With `stop`
-a process that is about to break a property exits instead.
-
-There are no traces and no queues. A slow monitor slows its process, one that never returns stops
-it; a killed process has no `exit`. Another process checks and reports deadlines, without an exit.
-""".
+-moduledoc false.
+%% Runs monitors in the monitored processes, whose modules were woven with `dyno_inline`. With
+%% `stop`
+%% a process that is about to break a property exits instead.
+%%
+%% There are no traces and no queues. A slow monitor slows its process, one that never returns stops
+%% it; a killed process has no `exit`. Another process checks and reports deadlines, without an
+%% exit.
 
 -behaviour(dyno_agent_verifier).
 
@@ -49,7 +50,6 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
             dyno_agent_verifier:fault(~"inline has no monitors with keys; use partition", New)
     end.
 
--doc false.
 -spec watch(map()) -> no_return().
 watch(Inline) ->
     timer:sleep(?WATCH_MS),

@@ -2,21 +2,19 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_partition).
--moduledoc """
-Runs monitors on events, in a partition for each process, which its `spawned` event opens. Pure: for
-a running system, a recording, and every order of events in tests.
-
-```
-spawned(P) -> open: the monitors that the choice gives P     nobody's -> {ignore, P}
-event of P -> each monitor of P that wants such events       decided  -> {verdict, Report}
-exit of P  -> ended/1 of the rest; closed                    all decided -> closed, {ignore, P}
-```
-
-Only the order of each process's own events matters. Events without a partition are ignored. A
-cut-off partition (`gap/3`) ends inconclusive as a whole; no single event is ever left out.
-
-Monitors with a key are in dyno_agent_partition_keyed.
-""".
+-moduledoc false.
+%% Runs monitors on events, in a partition for each process, which its `spawned` event opens. Pure:
+%% for
+%% a running system, a recording, and every order of events in tests.
+%%
+%% spawned(P) -> open: the monitors that the choice gives P     nobody's -> {ignore, P}
+%% event of P -> each monitor of P that wants such events       decided  -> {verdict, Report}
+%% exit of P  -> ended/1 of the rest; closed                    all decided -> closed, {ignore, P}
+%%
+%% Only the order of each process's own events matters. Events without a partition are ignored. A
+%% cut-off partition (`gap/3`) ends inconclusive as a whole; no single event is ever left out.
+%%
+%% Monitors with a key are in dyno_agent_partition_keyed.
 
 -export([new/2, event/4, attach/2, gap/3, gap_all/2, timeouts/2, next/1, settle/1]).
 -export([is_open/2, pids/1]).
@@ -104,7 +102,6 @@ needed from now on.
 -define(REORDER_NS, 20_000_000).
 -define(NEVER, -(1 bsl 62)).
 
--doc "No partitions yet. Loads the monitors' modules.".
 -spec new([module()], options()) -> t().
 new(Modules, Options) ->
     Choice =
@@ -137,7 +134,6 @@ types(return) -> [call, return, exception];
 types(Type) when is_atom(Type) -> [Type];
 types(Filter) -> types(element(1, Filter)).
 
--doc "Takes an event of `dyno_agent_event:from_trace/1`.".
 -spec event(pid(), dyno_agent_event:event(), TimeNs :: integer(), t()) -> {t(), [effect()]}.
 event(Pid, {spawned, _, _} = Event, TimeNs, Core0) ->
     {Core, Before} =
@@ -461,13 +457,11 @@ entry(Pid, #running{module = Module, state = State, entry = Entry} = Running, Af
 unset(_Pid, #running{entry = infinity}, Set) -> Set;
 unset(Pid, #running{entry = Entry, module = M}, Set) -> gb_sets:delete_any({Entry, Pid, M}, Set).
 
--doc "Reports passed deadlines to monitors at this time.".
 -spec timeouts(TimeNs :: integer(), t()) -> {t(), [effect()]}.
 timeouts(TimeNs, #core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:timeouts(TimeNs, Keyed),
     due(TimeNs, Core#core{keyed = New}, Effects).
 
--doc "The next timeout of a monitor.".
 -spec next(t()) -> infinity | integer().
 next(#core{timeouts = Timeouts}) ->
     case gb_sets:is_empty(Timeouts) of
@@ -535,7 +529,6 @@ keyed_gap(#core{keyed = Keyed} = Core) ->
     {New, Effects} = dyno_agent_partition_keyed:gap(Keyed),
     {Core#core{keyed = New}, Effects}.
 
--doc "The same for all processes.".
 -spec gap_all(TimeNs :: integer(), t()) -> {t(), [effect()]}.
 gap_all(TimeNs, #core{open = Open} = Core0) ->
     lists:foldl(
@@ -547,10 +540,8 @@ gap_all(TimeNs, #core{open = Open} = Core0) ->
         maps:keys(Open)
     ).
 
--doc "Whether a process has a partition.".
 -spec is_open(pid(), t()) -> boolean().
 is_open(Pid, #core{open = Open}) -> is_map_key(Pid, Open).
 
--doc "The processes with a partition.".
 -spec pids(t()) -> [pid()].
 pids(#core{open = Open}) -> maps:keys(Open).

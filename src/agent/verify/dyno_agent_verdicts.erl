@@ -2,12 +2,12 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_verdicts).
--moduledoc """
-Counts effects of partitions, beyond the life of the counting process, and reports urgent ones: at
-most a hundred `no` a second, and the first crashes of each monitor. The receiver gets
-`{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed, Module, Process,
-Why}}`.
-""".
+-moduledoc false.
+%% Counts effects of partitions, beyond the life of the counting process, and reports urgent ones:
+%% at
+%% most a hundred `no` a second, and the first crashes of each monitor. The receiver gets
+%% `{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed, Module, Process,
+%% Why}}`.
 
 -export([new/3, delete/1, effects/3, count/2, fault/2, cut/3, event/2, events/2, lost/2]).
 -export([forget/1, tick/1, read/1]).
@@ -80,7 +80,6 @@ new(Shards, Modules, Receiver) ->
         receiver => Receiver
     }.
 
--doc "Deletes the counts.".
 -spec delete(t()) -> ok.
 delete(#{known := Known}) ->
     true = ets:delete(Known),
@@ -97,7 +96,6 @@ effects(Effects, Shard, Verdicts) ->
         Effects
     ).
 
--doc "Counts a single shard's effects.".
 -spec count([dyno_agent_partition:effect()], t()) -> ok.
 count(Effects, Verdicts) ->
     lists:foreach(fun(Effect) -> counted(Effect, 1, Verdicts) end, Effects).
@@ -233,7 +231,6 @@ tell(What, #{receiver := Receiver}) ->
     Receiver ! {?MODULE, What},
     ok.
 
--doc "Reports a fault of dyno's own processes.".
 -spec fault(unicode:chardata(), t()) -> ok.
 fault(Text, Verdicts) -> tell({fault, Text}, Verdicts).
 
@@ -248,11 +245,9 @@ cut(Modules, Shard, Verdicts) ->
         Modules
     ).
 
--doc "A shard has handled an event.".
 -spec event(pos_integer(), t()) -> ok.
 event(Shard, Verdicts) -> add(Shard, events, Verdicts).
 
--doc "The number of events that a shard has handled.".
 -spec events(pos_integer(), t()) -> non_neg_integer().
 events(Shard, Verdicts) -> get(Shard, events, Verdicts).
 
@@ -319,7 +314,6 @@ slot(Module, Shard, #{shards := Shards, monitors := Monitors}) ->
 %% Of all shards.
 slot(#{shards := Shards, monitors := Monitors}) -> Shards + Shards * map_size(Monitors) + 1.
 
--doc "Starts another second.".
 -spec tick(t()) -> ok.
 tick(#{counters := Counters, known := Known} = Verdicts) ->
     _ = ets:info(Known, size) > ?MANY_KNOWN andalso forget(Verdicts),
@@ -350,7 +344,6 @@ place(told) -> 1;
 place(untold) -> 2;
 place(missed) -> 3.
 
--doc "The counts.".
 -spec read(t()) -> summary().
 read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
     Sum = fun(Of) -> lists:sum([Of(Shard) || Shard <- lists:seq(1, Shards)]) end,

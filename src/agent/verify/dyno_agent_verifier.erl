@@ -2,11 +2,10 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_verifier).
--moduledoc """
-Runs monitors in a target: sends verdicts and faults to its sink as `{dyno_verify, node(),
-Message}`, with `t:message/0`, and returns the counts. An instrumentation, a module of this
-behaviour, brings the events to the monitors: dyno_agent_verify, or one that is compared with it.
-""".
+-moduledoc false.
+%% Runs monitors in a target: sends verdicts and faults to its sink as `{dyno_verify, node(),
+%% Message}`, with `t:message/0`, and returns the counts. An instrumentation, a module of this
+%% behaviour, brings the events to the monitors: dyno_agent_verify, or one that is compared with it.
 
 -behaviour(gen_server).
 
@@ -69,12 +68,10 @@ behaviour, brings the events to the monitors: dyno_agent_verify, or one that is 
 -define(TICK_MS, 1000).
 -define(CALL_MS, 120_000).
 
--doc "Starts monitoring.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "The counts so far.".
 -spec peek(pid()) -> summary().
 peek(Pid) -> gen_server:call(Pid, peek, ?CALL_MS).
 
@@ -82,7 +79,6 @@ peek(Pid) -> gen_server:call(Pid, peek, ?CALL_MS).
 -spec finish(pid()) -> summary().
 finish(Pid) -> gen_server:call(Pid, finish, ?CALL_MS).
 
--doc false.
 -spec init(config()) -> {ok, state()}.
 init(#{instrumentation := By, monitors := Monitors} = Config) ->
     process_flag(trap_exit, true),
@@ -100,7 +96,6 @@ init(#{instrumentation := By, monitors := Monitors} = Config) ->
             started => erlang:monotonic_time(nanosecond)
         })}.
 
--doc false.
 -spec handle_call(peek | finish, gen_server:from(), state()) -> {reply, summary(), state()}.
 handle_call(peek, _From, State) ->
     {reply, summary(State), State};
@@ -127,12 +122,10 @@ summary(#{verdicts := Verdicts, faults := Faults, started := Started, config := 
             }
     }.
 
--doc false.
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Message, State) ->
     {noreply, State}.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()}.
 handle_info({dyno_agent_verdicts, What}, State) ->
     {noreply, told(What, State)};
@@ -164,7 +157,6 @@ send(What, #{config := #{sink := Sink}} = State) ->
     _ = erlang:send(Sink, {dyno_verify, node(), What}, [noconnect]),
     State.
 
--doc "Reports a fault of dyno's own processes.".
 -spec fault(unicode:chardata(), state()) -> state().
 fault(Text, #{faults := Faults} = State) ->
     send({fault, Text}, State#{faults := [Text | Faults]}).
@@ -173,7 +165,6 @@ fault(Text, #{faults := Faults} = State) ->
 -spec gave_up(state()) -> state().
 gave_up(State) -> send(gave_up, flushed(State)).
 
--doc false.
 -spec terminate(term(), state()) -> term().
 terminate(_Reason, #{config := #{instrumentation := By}} = State) ->
     By:terminate(State).

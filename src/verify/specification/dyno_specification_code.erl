@@ -23,7 +23,6 @@
     keys :: [atom()]
 }).
 
--doc "The engine, its code, and the numbered patterns in order.".
 -spec body(dyno_specification_parser:body(), Keys :: [atom()]) ->
     {dyno_agent_property:engine(), Code :: term(), [match()]}.
 body({follows, Regexp}, Keys) ->

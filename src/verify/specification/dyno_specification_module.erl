@@ -11,7 +11,6 @@
 %% For code that is in no specification.
 -define(NONE, (erl_anno:new(1))).
 
--doc "The module and its object code, or throws `{Location, Reason}`.".
 -spec compile(dyno_specification_parser:property()) ->
     {module(), binary(), dyno_agent_monitor:needs()}.
 compile(#{name := Name, location := Location, body := Body} = Property) ->

@@ -27,12 +27,9 @@ groups() ->
     [
         {pure, [parallel], [
             presumes_one_group,
-            presumes_where_all_had_ended,
-            presumes_nothing_of_several_groups,
             asks_one_of_twenty,
             throttles_a_thousand_in_a_second,
             subscribes_again_where_processes_are_rare,
-            subscribes_again_where_groups_are_several,
             estimates_by_numbers,
             throttles_earlier_where_messages_cost_too_much,
             subscribes_again_to_a_new_module
@@ -49,26 +46,6 @@ presumes_one_group(_Config) ->
     ?assertMatch({ask, _}, first_call(0, dyno_agent_throttle:new())),
     ?assertMatch({ask, _}, first_call(0, learned(19))),
     ?assertMatch({presume, 7, _}, first_call(0, learned(21))).
-
-presumes_where_all_had_ended(_Config) ->
-    Gone = times(21, fun(T) -> dyno_agent_throttle:learn(?MFA, gone, 3, T) end, new()),
-    ?assertMatch({presume, 3, _}, first_call(0, Gone)),
-    %% One that can still tell knows better.
-    Told = dyno_agent_throttle:learn(?MFA, {initial_call, {m, f, 0}}, 7, Gone),
-    ?assertMatch({ask, _}, first_call(0, Told)),
-    ?assertEqual({ok, 7}, dyno_agent_throttle:group(?MFA, Told)).
-
-presumes_nothing_of_several_groups(_Config) ->
-    lists:foreach(
-        fun({Kind, Id}) ->
-            Several = dyno_agent_throttle:learn(?MFA, Kind, Id, learned(100)),
-            ?assertMatch({ask, _}, first_call(0, Several)),
-            Gone = dyno_agent_throttle:learn(?MFA, gone, 7, Several),
-            ?assertMatch({ask, _}, first_call(0, Gone)),
-            ?assertEqual(unknown, dyno_agent_throttle:group(?MFA, Gone))
-        end,
-        [{{initial_call, {m, g, 0}}, 8}, {{label, worker}, 9}]
-    ).
 
 asks_one_of_twenty(_Config) ->
     {Asked, _} = lists:foldl(
@@ -119,11 +96,6 @@ subscribes_again_where_processes_are_rare(_Config) ->
     %% None came: so many had come before that.
     {#{7 := 300}, Ended} = dyno_agent_throttle:closed(native(2000), 2305, opened(Still)),
     ?assertEqual(#{}, dyno_agent_throttle:throttled(Ended)).
-
-subscribes_again_where_groups_are_several(_Config) ->
-    Several = dyno_agent_throttle:learn(?MFA, {label, other}, 8, throttled()),
-    {_, Settled} = window(1000, 9000, 20, Several),
-    ?assertEqual(#{}, dyno_agent_throttle:throttled(Settled)).
 
 %% One of three numbers is of its processes, as the windows show.
 estimates_by_numbers(_Config) ->

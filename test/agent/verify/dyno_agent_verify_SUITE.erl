@@ -135,7 +135,6 @@ newest_release_only() -> [more_than_may_wait, a_monitor_that_never_returns, proc
 all() ->
     [
         each_trace_is_whole,
-        each_trace_of_many_is_whole,
         a_violation_is_told,
         processes_are_chosen,
         calls_are_filtered_for_each,
@@ -152,7 +151,7 @@ all() ->
     ].
 
 slow() ->
-    [each_trace_of_many_is_whole, more_memory_than_may_wait].
+    [more_memory_than_may_wait].
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
@@ -163,11 +162,6 @@ end_per_suite(_Config) ->
 
 each_trace_is_whole(_Config) ->
     each_trace_is_whole(10_000, [1, 2, 4], #{}).
-
-%% Faster than they can be monitored: more waits than may by default.
-each_trace_of_many_is_whole(_Config) ->
-    Limits = #{limits => #{queue => 5_000_000, bytes => 4_000_000_000}},
-    each_trace_is_whole(100_000, [1, 3], Limits).
 
 each_trace_is_whole(Workers, Shards, Config) ->
     lists:foreach(

@@ -22,14 +22,11 @@ all() ->
         eventually,
         elixir,
         warnings,
-        formulas,
-        past,
         unknown_past,
         traffic_of_otp,
         functions_and_processes,
         deadlines,
         rates,
-        keys,
         across_processes,
         strict,
         explanations,
@@ -186,55 +183,6 @@ warnings(_) ->
         >>,
         Text
     ).
-
-formulas(_) ->
-    Answers =
-        "satisfies max X. [receive {request, N}] ([send {reply, N}] X "
-        "and [send {reply, M} when M =/= N] false)",
-    table(Answers, [
-        {[r({request, 1}), s({reply, 1}), r({request, 2}), s({reply, 3})], no},
-        {[r({request, 1}), s({reply, 1}), r({request, 2}), s({reply, 2})], yes},
-        {[r({request, 1}), going_on], inconclusive}
-    ]),
-    table("satisfies min X. (<send done> true or <send more> X)", [
-        {[s(more), s(more), s(done)], yes}, {[s(more)], no}, {[s(more), going_on], inconclusive}
-    ]),
-    table("satisfies [send a] ff and [send b] ff or <send a> <send c> tt", [
-        {[s(a)], no}, {[s(b)], no}, {[s(a), s(c)], yes}, {[], yes}
-    ]),
-    table("satisfies <send {a, X} when (X > 1)> [receive X within 5 ms] false", [
-        {[s({a, 2}), {2, r(2)}], no},
-        {[s({a, 2}), {6, r(2)}], yes},
-        {[s({a, 1})], no}
-    ]),
-    table("satisfies max X. [any] X", [{[s(a)], yes}]),
-    table("satisfies min X. <any> X", [{[], no}]).
-
-past(_) ->
-    table("always send data implies once receive hello", [
-        {[r(hello), s(data)], yes}, {[s(data), r(hello)], no}, {[s(data), going_on], no}
-    ]),
-    table("always send b implies previously send a", [
-        {[s(a), s(b)], yes}, {[s(b)], no}, {[s(a), s(c), s(b)], yes}, {[s(a), s(b), s(b)], no}
-    ]),
-    table("always not send write or (not receive close since receive open)", [
-        {[r(open), s(write), r(close)], yes},
-        {[r(open), r(close), s(write)], no},
-        {[s(write)], no}
-    ]),
-    table("always receive bye implies historically not send secret", [
-        {[s(a), r(bye)], yes}, {[s(secret), r(bye)], no}, {[r(bye), s(secret)], yes}
-    ]),
-    table("always send pong implies once receive ping within 50 ms", [
-        {[r(ping), {50, s(pong)}], yes}, {[r(ping), {51, s(pong)}], no}
-    ]),
-    %% The operator with a time is the whole formula.
-    table("always once send beat within 50 ms", [
-        {[s(beat), {50, s(beat)}], yes}, {[r(a), s(beat)], yes}
-    ]),
-    table("strict always once send beat within 50 ms", [
-        {[s(beat), {50, r(a)}], yes}, {[s(beat), {51, r(a)}], no}, {[r(a), s(beat)], no}
-    ]).
 
 %% Of a process that ran before: what may have happened then neither passes nor breaks.
 unknown_past(_) ->
@@ -394,32 +342,6 @@ rates(_) ->
         {[{10, s(beat)}, {21, s(beat)}], no},
         {[r(a), {timeout, 11}], no}
     ]).
-
-keys(_) ->
-    Locks = "each L follows (send {acquire, L} then send {release, L})*",
-    table(Locks, [
-        {[s({acquire, a}), s({acquire, b}), s({release, b}), s({release, a})], yes},
-        {[s({acquire, a}), s({acquire, b}), s({release, a})], no},
-        {[s({acquire, a}), s({acquire, a})], no},
-        {[s({release, a})], no}
-    ]),
-    %% Events without the key are everybody's, also those from before it.
-    table("each L never send stop then send {use, L}", [
-        {[s({use, a}), s(stop), s({use, b})], no}, {[s({use, a}), s(stop)], yes}
-    ]),
-    %% The second receive breaks all keys, also those to come: each is told once.
-    {Broken, _} = compiled("each N follows receive {a, _} then (send {a, N})*"),
-    {Reports, _} = run(
-        Broken, [r({a, 1}), r({a, 2}), s({a, 1}), s({a, 1}), s({a, 2}), s({a, 1}), s({a, 2})]
-    ),
-    ?assertEqual([#{'N' => 1}, #{'N' => 2}], [Bindings || #{bindings := Bindings} <- Reports]),
-    table("each A, B always send {b, {A, B}} implies once send {a, A, B}", [
-        {[s({a, 1, 2}), s({b, {1, 2}})], yes}, {[s({a, 1, 2}), s({b, {2, 1}})], no}
-    ]),
-    %% One that is broken begins anew, the others go on.
-    {Module, _} = compiled("each L never send {bad, L}"),
-    Run = run(Module, [s({bad, 1}), s({bad, 2}), s({bad, 1})]),
-    ?assertMatch({[#{bindings := #{'L' := 1}}, #{bindings := #{'L' := 2}}, _], {yes, _}}, Run).
 
 across_processes(_) ->
     {Module, #{key := true}} = compiled(

@@ -2,21 +2,21 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_path_events).
--moduledoc """
-Turns traced calls into a tree of call paths (`m:dyno_agent_paths`): a consumer of
-`m:dyno_agent_event_tracer`.
-
-Functions whose calls are shorter than their tracing lose their breakpoints: their measured time is
-noise, and then counts for their callers. Short functions that call no other short function go
-first; with their time added, a caller may be long enough.
-
-If calls come too fast, the processes are silenced until the backlog is handled and its useless
-breakpoints are removed. Then the processes report their current functions. Silent time is not
-counted.
-
-For extents of one function, `begins` and `ends` are the meta trace's messages. An extent that
-begins while the process's flags are being removed is left out.
-""".
+-moduledoc false.
+%% Turns traced calls into a tree of call paths (`dyno_agent_paths`): a consumer of
+%% `dyno_agent_event_tracer`.
+%%
+%% Functions whose calls are shorter than their tracing lose their breakpoints: their measured time
+%% is
+%% noise, and then counts for their callers. Short functions that call no other short function go
+%% first; with their time added, a caller may be long enough.
+%%
+%% If calls come too fast, the processes are silenced until the backlog is handled and its useless
+%% breakpoints are removed. Then the processes report their current functions. Silent time is not
+%% counted.
+%%
+%% For extents of one function, `begins` and `ends` are the meta trace's messages. An extent that
+%% begins while the process's flags are being removed is left out.
 
 -behaviour(dyno_agent_event_tracer).
 
@@ -88,7 +88,6 @@ begins while the process's flags are being removed is left out.
 -define(MOST_STACKS, 500).
 -define(OUTSIDE_MS, 5).
 
--doc false.
 -spec init(config()) -> state().
 init(#{sink := Sink} = Config) ->
     Sink ! {?MODULE, tracer, self()},
@@ -116,7 +115,6 @@ initial(#{paths := Paths} = Config) ->
         ended => 0
     }.
 
--doc false.
 -spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
 event({trace_ts, Pid, call, {M, F, Args}, Time}, State) when is_list(Args) ->
     {ok, begins(Pid, {M, F, length(Args)}, Time, State)};
@@ -326,7 +324,6 @@ swept(#{paths := Paths, dead := Dead} = State) ->
         released := maps:without(Forgotten, map_get(released, State))
     }.
 
--doc false.
 -spec info(term(), state()) -> dyno_agent_event_tracer:answer().
 info({dyno_agent_path_hands, pace, Hands}, State) ->
     ok = dyno_agent_path_hands:paced(Hands),
@@ -348,13 +345,11 @@ info({peek, From}, #{config := #{sink := Sink}} = State) ->
 info(_Other, State) ->
     {ok, State}.
 
--doc false.
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
 stopped(#{reason := Reason}, #{config := #{sink := Sink}} = State) ->
     Sink ! {?MODULE, result(Reason, State)},
     ok.
 
--doc "The result without anything to trace.".
 -spec nothing(config(), Reason :: atom()) -> result().
 nothing(Config, Reason) -> result(Reason, initial(Config)).
 

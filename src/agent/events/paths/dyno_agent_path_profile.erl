@@ -2,23 +2,20 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_path_profile).
--moduledoc """
-Traces each call of chosen processes, or in extents of one function, and builds a tree of call
-paths: time, calls, and time off the schedulers.
-
-```
-dyno_agent_path_cost: what does tracing take here?
-        |
-        v                                 dyno_agent_path_hands: wakes, takes breakpoints away
-dyno_agent_event_watchdog -- session -- tracer -- dyno_agent_path_events
-        |  limits                            dyno_agent_paths:  stack of each process, tree
-        v                                                       |
-   this process  <------------------- result when it has ended -+
-```
-
-Tracing starts at the restart. After a limit, or the requested extents, the result stays, and the
-process `sink` gets `{dyno_profile, enough}`.
-""".
+-moduledoc false.
+%% Traces each call of chosen processes, or in extents of one function, and builds a tree of call
+%% paths: time, calls, and time off the schedulers.
+%%
+%% dyno_agent_path_cost: what does tracing take here?
+%%         |
+%%         v                                 dyno_agent_path_hands: wakes, takes breakpoints away
+%% dyno_agent_event_watchdog -- session -- tracer -- dyno_agent_path_events
+%%         |  limits                            dyno_agent_paths:  stack of each process, tree
+%%         v                                                       |
+%%    this process  <------------------- result when it has ended -+
+%%
+%% Tracing starts at the restart. After a limit, or the requested extents, the result stays, and the
+%% process `sink` gets `{dyno_profile, enough}`.
 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
@@ -87,17 +84,14 @@ config(Options) ->
         #{without => maps:get(not_traced, Options, [])}
     ).
 
--doc "Starts, and measures the cost of tracing here.".
 -spec start_link(config()) -> gen_server:start_ret().
 start_link(Config) ->
     gen_server:start_link(?MODULE, Config, []).
 
--doc "The result until now.".
 -spec peek(pid()) -> result().
 peek(Pid) ->
     gen_server:call(Pid, peek, infinity).
 
--doc false.
 -spec init(config()) -> {ok, state()} | {error, term()}.
 init(Config) ->
     process_flag(trap_exit, true),
@@ -128,7 +122,6 @@ unknown(#{without := Without} = Config) ->
         dyno_agent_patterns:resolve([MFA || #{inside := MFA} <- [Config]] ++ Without)
     ).
 
--doc false.
 -spec handle_call(restart | read | peek, gen_server:from(), state()) ->
     {reply, ok | result(), state()} | {noreply, state()}.
 handle_call(restart, _From, #{config := Config} = State) ->
@@ -157,12 +150,10 @@ handle_call(peek, From, #{tracer := Tracer} = State) ->
     Tracer ! {peek, From},
     {noreply, State}.
 
--doc false.
 -spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Message, State) ->
     {noreply, State}.
 
--doc false.
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({dyno_agent_path_events, tracer, Tracer}, State) ->
     {noreply, State#{tracer := Tracer}};

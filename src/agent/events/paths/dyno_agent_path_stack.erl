@@ -28,14 +28,11 @@ reported it. `outside` of an extent.
     mfa(), returns_to(), node_id(), plain | last_call, Times :: pos_integer()
 }.
 
--doc "Innermost first.".
 -type t() :: [frame()].
 
--doc "The stack of an extent, which ends by itself.".
 -spec new(mfa(), node_id()) -> t().
 new(MFA, Node) -> [{MFA, outside, Node, plain, 1}].
 
--doc "A stack with a function that was called before tracing.".
 -spec base(mfa(), node_id()) -> t().
 base(MFA, Node) -> [{MFA, base, Node, plain, 1}].
 
@@ -43,7 +40,6 @@ base(MFA, Node) -> [{MFA, base, Node, plain, 1}].
 -spec known([{mfa(), node_id()}]) -> t().
 known(Frames) -> [{MFA, known, Node, plain, 1} || {MFA, Node} <- Frames].
 
--doc "The current node; the root if the process is in no function.".
 -spec node(t(), Root :: node_id()) -> node_id().
 node([{_, _, Node, _, _} | _], _Root) -> Node;
 node([], Root) -> Root.

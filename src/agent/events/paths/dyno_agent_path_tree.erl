@@ -121,7 +121,6 @@ sums(Id, Costs, Counters) ->
     Taken = [At(3 + N) * element(N, Costs) || N <- lists:seq(1, tuple_size(Costs))],
     #{calls => At(1), own => At(2), taken => round(lists:sum(Taken)), off => At(3)}.
 
--doc "All nodes, in nanoseconds.".
 -spec nodes(costs(), t()) -> [node_()].
 nodes(Costs, #{names := Names, counters := Counters}) ->
     [{Id, Parent, Name, ns(sums(Id, Costs, Counters))} || Id := {Parent, Name} <- Names].
@@ -143,7 +142,6 @@ path(Id, Names, Path, Sums) ->
         {Parent, MFA} -> path(Parent, Names, [MFA | Path], Sums)
     end.
 
--doc "Each function's sums over all its nodes, and its calls by caller.".
 -spec functions(costs(), t()) -> #{mfa() => {sums(), #{term() => non_neg_integer()}}}.
 functions(Costs, #{names := Names, counters := Counters}) ->
     maps:fold(
@@ -165,6 +163,5 @@ functions(Costs, #{names := Names, counters := Counters}) ->
 plus(none, Sums) -> Sums;
 plus(A, B) -> maps:merge_with(fun(_, X, Y) -> X + Y end, A, B).
 
--doc "The number of calls without a node of their own.".
 -spec full(t()) -> non_neg_integer().
 full(#{full := Full}) -> Full.

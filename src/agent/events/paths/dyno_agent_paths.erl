@@ -2,16 +2,16 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_paths).
--moduledoc """
-Folds trace messages of calls into a tree of call paths, with calls, own time, and time off the
-schedulers.
-
-The time between two events belongs to the current function, and partly is tracing: after the first
-timestamp, and before the second. So the tree also counts types and nearness of both events;
-`m:dyno_agent_path_cost` knows the cost of each pair.
-
-Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each living process.
-""".
+-moduledoc false.
+%% Folds trace messages of calls into a tree of call paths, with calls, own time, and time off the
+%% schedulers.
+%%
+%% The time between two events belongs to the current function, and partly is tracing: after the
+%% first
+%% timestamp, and before the second. So the tree also counts types and nearness of both events;
+%% `dyno_agent_path_cost` knows the cost of each pair.
+%%
+%% Memory: a node for each path (`dyno_agent_path_tree`), and the frames of each living process.
 
 -export([new/1, event/2, begins/3, ends/3, pause/2, resume/3, tree/1, processes/1, forget/2]).
 -export_type([t/0, config/0, event/0]).
@@ -54,7 +54,6 @@ Memory: a node for each path (`m:dyno_agent_path_tree`), and the frames of each 
 
 -opaque t() :: #paths{}.
 
--doc "No calls.".
 -spec new(config()) -> t().
 new(#{most := Most} = Config) ->
     #paths{config = Config, tree = dyno_agent_path_tree:new(Most)}.
@@ -217,7 +216,6 @@ pair(call, _) -> 1;
 pair(_, call) -> 2;
 pair(_, _) -> 3.
 
--doc "A process enters an extent.".
 -spec begins(pid(), {mfa(), Time :: integer()}, t()) -> t().
 begins(Pid, {MFA, Time}, State) ->
     #paths{process = Process, tree = Tree} = Of = of_process(Pid, Time, State),
@@ -228,13 +226,11 @@ begins(Pid, {MFA, Time}, State) ->
         tree = Next, process = Process#process{last = Time, event = call, state = on}
     }).
 
--doc "A process leaves its extent.".
 -spec ends(pid(), Time :: integer(), t()) -> t().
 ends(Pid, Time, State) ->
     #paths{process = Process} = Spent = spent(return, Time, of_process(Pid, Time, State)),
     Spent#paths{process = Process#process{stack = [], state = outside}}.
 
--doc "Calls are silent from this time on.".
 -spec pause(integer(), t()) -> t().
 pause(Time, State) -> State#paths{paused = Time}.
 
@@ -272,18 +268,15 @@ placed(Time, Functions, #paths{tree = Tree, process = #process{root = Root} = Pr
         tree = Next, process = Process#process{stack = Stack, at = At, last = Time, event = run}
     }.
 
--doc "Drops a process that has ended.".
 -spec forget(pid(), t()) -> t().
 forget(Pid, #paths{pid = Pid, others = Others} = State) ->
     State#paths{pid = none, process = none, others = maps:remove(Pid, Others)};
 forget(Pid, #paths{others = Others} = State) ->
     State#paths{others = maps:remove(Pid, Others)}.
 
--doc "The known processes.".
 -spec processes(t()) -> [pid()].
 processes(#paths{pid = none, others = Others}) -> maps:keys(Others);
 processes(#paths{pid = Pid, others = Others}) -> [Pid | maps:keys(maps:remove(Pid, Others))].
 
--doc "The tree so far.".
 -spec tree(t()) -> dyno_agent_path_tree:t().
 tree(#paths{tree = Tree}) -> Tree.

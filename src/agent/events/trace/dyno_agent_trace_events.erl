@@ -2,12 +2,12 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_trace_events).
--moduledoc """
-Shows single events of processes as they happen: calls with return values, messages. A consumer of
-`m:dyno_agent_event_tracer`, pure but for the sender.
-
-After the requested number of events only returns of open calls are still traced.
-""".
+-moduledoc false.
+%% Shows single events of processes as they happen: calls with return values, messages. A consumer
+%% of
+%% `dyno_agent_event_tracer`, pure but for the sender.
+%%
+%% After the requested number of events only returns of open calls are still traced.
 
 -behaviour(dyno_agent_event_tracer).
 
@@ -37,7 +37,6 @@ After the requested number of events only returns of open calls are still traced
 %% loop.
 -define(MOST_OPEN, 10_000).
 
--doc false.
 -spec init(config()) -> state().
 init(#{sink := Sink} = Config) ->
     #{
@@ -47,7 +46,6 @@ init(#{sink := Sink} = Config) ->
         count => 0
     }.
 
--doc false.
 -spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
 event({trace_ts, Pid, return_from, MFA, Value, Time}, State) ->
     returned(Pid, MFA, {return, Value}, Time, State);
@@ -152,7 +150,6 @@ ended(#{count := Count, config := #{count := Count}, open := Open} = State) ->
 ended(State) ->
     {ok, State}.
 
--doc false.
 -spec info({patterns, #{pos_integer() => pattern()}} | term(), state()) ->
     dyno_agent_event_tracer:answer().
 info({patterns, Patterns}, #{config := Config} = State) ->
@@ -160,7 +157,6 @@ info({patterns, Patterns}, #{config := Config} = State) ->
 info(_Other, State) ->
     {ok, State}.
 
--doc false.
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
 stopped(#{reason := Reason, at := At, dropped := Dropped}, State) ->
     #{sender := Sender, count := Count, config := #{count := Most}} = State,

@@ -2,7 +2,8 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_trace_functions).
--moduledoc "Checks whether functions can be traced, and what exists instead.".
+-moduledoc false.
+%% Checks whether functions can be traced, and what exists instead.
 
 -export([check/1]).
 -export_type([pattern/0, answer/0]).

@@ -2,13 +2,12 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_trace_sender).
--moduledoc """
-Sends events and the names of their processes to the sink that shows them.
-
-The sender, not the tracer, asks for names, because a process in a long native function does not
-answer. At most 1,000 events wait for the sink; further ones are dropped and counted. The sink
-receives `{dyno_trace, Node, Sender, Events}`, and confirms with `ack/2`.
-""".
+-moduledoc false.
+%% Sends events and the names of their processes to the sink that shows them.
+%%
+%% The sender, not the tracer, asks for names, because a process in a long native function does not
+%% answer. At most 1,000 events wait for the sink; further ones are dropped and counted. The sink
+%% receives `{dyno_trace, Node, Sender, Events}`, and confirms with `ack/2`.
 
 -export([start_link/1, is_full/1, drop/1, send/2, last/2, ack/2]).
 -export([init/1]).
@@ -27,7 +26,6 @@ receives `{dyno_trace, Node, Sender, Events}`, and confirms with `ack/2`.
 -define(MOST_NAMES, 1000).
 -define(MOST_CHARACTERS, 60).
 
--doc "Starts the sender, linked to the caller.".
 -spec start_link(Sink :: pid()) -> t().
 start_link(Sink) ->
     Shown = atomics:new(1, []),
@@ -39,11 +37,9 @@ start_link(Sink) ->
 is_full(#{shown := Shown, sent := Sent}) ->
     Sent - atomics:get(Shown, 1) >= ?MOST_WAITING.
 
--doc "Counts an event that was not built.".
 -spec drop(t()) -> t().
 drop(#{dropped := Dropped} = Sender) -> Sender#{dropped := Dropped + 1}.
 
--doc "Sends an event, or drops it.".
 -spec send(event(), t()) -> t().
 send(Event, #{pid := Pid, sent := Sent} = Sender) ->
     case is_full(Sender) of
@@ -60,13 +56,11 @@ last(Event, #{pid := Pid, dropped := Dropped}) ->
     Pid ! {last, Event#{not_shown => Dropped}},
     ok.
 
--doc "Confirms a number of shown events.".
 -spec ack(pid(), pos_integer()) -> ok.
 ack(Pid, N) ->
     Pid ! {ack, N},
     ok.
 
--doc false.
 -spec init({pid(), atomics:atomics_ref()}) -> ok.
 init({Sink, Shown}) ->
     proc_lib:set_label(?MODULE),

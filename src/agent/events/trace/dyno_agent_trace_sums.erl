@@ -2,16 +2,15 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_trace_sums).
--moduledoc """
-Sums call times of functions, or values of an argument, each second, and shows slow calls one by
-one. A consumer of `m:dyno_agent_event_tracer`.
-
-Frequently called functions are sampled: five times a second the breakpoints are set, and removed
-after 500 calls.
-
-A call that a function makes of itself as its last step returns to the caller of the first: the
-runtime tells the end of all together. Such calls are counted (`turns`) and not timed.
-""".
+-moduledoc false.
+%% Sums call times of functions, or values of an argument, each second, and shows slow calls one by
+%% one. A consumer of `dyno_agent_event_tracer`.
+%%
+%% Frequently called functions are sampled: five times a second the breakpoints are set, and removed
+%% after 500 calls.
+%%
+%% A call that a function makes of itself as its last step returns to the caller of the first: the
+%% runtime tells the end of all together. Such calls are counted (`turns`) and not timed.
 
 -behaviour(dyno_agent_event_tracer).
 
@@ -55,7 +54,6 @@ runtime tells the end of all together. Such calls are counted (`turns`) and not 
 %% The most different values; later ones are merged.
 -define(VALUES, 100).
 
--doc false.
 -spec init(config()) -> state().
 init(#{sink := Sink, what := What} = Config) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
@@ -77,7 +75,6 @@ init(#{sink := Sink, what := What} = Config) ->
             end
     }.
 
--doc false.
 -spec event(tuple(), state()) -> dyno_agent_event_tracer:answer().
 event({trace_ts, Pid, return_from, MFA, _Value, Time}, State) ->
     {ok, returned(Pid, MFA, Time, State)};
@@ -184,7 +181,6 @@ slow(_Ns, _Call, State) ->
 tell(Event, #{sender := Sender} = State) ->
     State#{sender := dyno_agent_trace_sender:send(Event, Sender)}.
 
--doc false.
 -spec info(tick | term(), state()) -> dyno_agent_event_tracer:answer().
 info(tick, #{ticks := Ticks, sampled := Sampled} = State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
@@ -249,7 +245,6 @@ open(all, #{open := Open, all := Sums}) ->
         )
     }.
 
--doc false.
 -spec stopped(dyno_agent_event_tracer:ended(), state()) -> ok.
 stopped(#{reason := Reason, dropped := Dropped}, #{count := Count, sampled := Sampled} = State) ->
     Ended =

@@ -21,7 +21,6 @@
 %% The most kept keys whose instance ended at a deadline.
 -define(SPARE, 20).
 
--doc "Takes an event, with its process if monitors get events of several.".
 -spec event(module(), dyno_agent_event:event(), integer(), pid() | none, State) -> Outcome when
     State :: dyno_agent_property:state() | state(), Outcome :: term().
 event(Module, Event, Time, Pid, {State, #{} = Events}) ->

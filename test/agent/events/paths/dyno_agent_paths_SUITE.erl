@@ -21,13 +21,9 @@ all() -> [{group, pure}, {group, in_a_node}].
 groups() ->
     [
         {pure, [parallel], [
-            calls_and_returns,
-            a_last_call_goes_with_its_caller,
             loops_take_no_memory,
-            recursion_is_one_node,
             an_exception_lands_at_its_catcher,
             an_error_is_called_by_who_raises_it,
-            waiting_is_apart,
             what_is_not_traced_is_its_callers,
             the_first_calls_show_the_caller,
             nothing_is_counted_in_a_pause,
@@ -55,37 +51,6 @@ end_per_suite(_Config) -> ok.
 -define(C, {m, c, 0}).
 -define(D, {m, d, 0}).
 
-calls_and_returns(_Config) ->
-    ?assertEqual(
-        #{[?A] => {1, 2 + 4, 0}, [?A, ?B] => {2, 3 + 5, 0}, [?A, ?B, ?C] => {1, 7, 0}},
-        folded([
-            {1, call, ?A, undefined},
-            {2, call, ?B, ?A},
-            {3, return_to, ?A},
-            {4, call, ?B, ?A},
-            {5, call, ?C, ?B},
-            {7, return_to, undefined}
-        ])
-    ).
-
-a_last_call_goes_with_its_caller(_Config) ->
-    ?assertEqual(
-        #{
-            [?A] => {1, 1 + 9, 0},
-            [?A, ?B] => {1, 2, 0},
-            [?A, ?B, ?C] => {1, 3, 0},
-            [?A, ?D] => {1, 5, 0}
-        },
-        folded([
-            {0, call, ?A, undefined},
-            {1, call, ?B, ?A},
-            {2, call, ?C, ?A},
-            {3, return_to, ?A},
-            {9, call, ?D, ?A},
-            {5, return_to, undefined}
-        ])
-    ).
-
 %% A loop that calls itself last, and two functions that call one another.
 loops_take_no_memory(_Config) ->
     Loops = lists:append([
@@ -98,25 +63,6 @@ loops_take_no_memory(_Config) ->
         shown(State)
     ),
     ?assert(erts_debug:flat_size(State) < 500).
-
-recursion_is_one_node(_Config) ->
-    Deep = 1000,
-    State = fold(
-        [{0, call, ?A, undefined}, {1, call, ?B, ?A}] ++
-            [{1, call, ?B, ?B} || _ <- lists:seq(1, Deep)]
-    ),
-    ?assert(erts_debug:flat_size(State) < 500),
-    Back =
-        [{1, return_to, ?B} || _ <- lists:seq(1, Deep)] ++
-            [{1, return_to, ?A}, {4, return_to, undefined}],
-    ?assertEqual(
-        #{[?A] => {1, 1 + 4, 0}, [?A, ?B] => {Deep + 1, 2 * Deep + 1, 0}},
-        shown(more(Back, Deep + 1, State))
-    ),
-    %% Two functions in turn: one round is a path, all others are in it.
-    Mutual = lists:append([[{1, call, ?C, ?B}, {1, call, ?B, ?C}] || _ <- lists:seq(1, 100)]),
-    Nodes = maps:keys(folded([{0, call, ?A, undefined}, {1, call, ?B, ?A} | Mutual])),
-    ?assertEqual([[?A], [?A, ?B], [?A, ?B, ?C], [?A, ?B, ?C, ?B]], lists:sort(Nodes)).
 
 %% d raises, b and c do not catch, a does and goes on.
 an_exception_lands_at_its_catcher(_Config) ->
@@ -148,19 +94,6 @@ an_error_is_called_by_who_raises_it(_Config) ->
             {2, call, Error, ?D},
             {1, return_to, ?A},
             {3, return_to, undefined}
-        ])
-    ).
-
-waiting_is_apart(_Config) ->
-    ?assertEqual(
-        #{[?A] => {1, 1 + 4, 0}, [?A, ?B] => {1, 2 + 3, 100}},
-        folded([
-            {0, call, ?A, undefined},
-            {1, call, ?B, ?A},
-            {2, out, ?B},
-            {100, in, ?B},
-            {3, return_to, ?A},
-            {4, return_to, undefined}
         ])
     ).
 
