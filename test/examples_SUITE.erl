@@ -77,7 +77,9 @@ rabbitmq_is_missed(_Config) ->
     end.
 
 example_runs(Example) ->
-    Options = #{sizes => [1, 2], duration_ms => 300, warmup_ms => 100, interval_ms => 100},
+    Options = #{
+        sizes => [1, 2], duration_ms => 300, warmup_ms => 100, interval_ms => 100, control => false
+    },
     {ok, Recording} = dyno_test:run(Example, Options),
     #{~"status" := Status, ~"runs" := Runs, ~"verdicts" := Verdicts} = Recording,
     ?assertEqual({Example, ~"complete"}, {Example, Status}),

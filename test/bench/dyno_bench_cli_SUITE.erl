@@ -28,19 +28,12 @@ all() ->
         from_the_shell
     ].
 
-%% Whatever locale the tests run in.
-init_per_suite(Config) ->
-    Folder = proplists:get_value(priv_dir, Config),
-    Options = #{folder => Folder, environment => [{"LC_ALL", "C.UTF-8"}]},
-    [{server, dyno_command:start(Options)} | Config].
+init_per_suite(Config) -> dyno_command:with_server(Config).
 
-end_per_suite(Config) ->
-    dyno_command:stop(proplists:get_value(server, Config)).
+end_per_suite(Config) -> dyno_command:without_server(Config).
 
 %% {Status, Standard output, Standard error}
-dyno(Config, Arguments) ->
-    [Server, Folder] = [proplists:get_value(Key, Config) || Key <- [server, priv_dir]],
-    dyno_command:ask(Server, Folder, ["bench" | Arguments]).
+dyno(Config, Arguments) -> dyno_command:bench(Config, Arguments).
 
 %% The shape of erlperf's documentation's examples, with shorter samples.
 erlperf_lines(Config) ->

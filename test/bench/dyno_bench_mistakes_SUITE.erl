@@ -27,13 +27,9 @@ all() ->
         much_source
     ].
 
-init_per_suite(Config) ->
-    Folder = proplists:get_value(priv_dir, Config),
-    Options = #{folder => Folder, environment => [{"LC_ALL", "C.UTF-8"}]},
-    [{server, dyno_command:start(Options)} | Config].
+init_per_suite(Config) -> dyno_command:with_server(Config).
 
-end_per_suite(Config) ->
-    dyno_command:stop(proplists:get_value(server, Config)).
+end_per_suite(Config) -> dyno_command:without_server(Config).
 
 init_per_testcase(_Case, Config) ->
     [{before, state()} | Config].
@@ -72,8 +68,7 @@ settled(Before, Tries) ->
 
 %% One line that begins with dyno: and neither a dump nor a stack.
 dyno(Config, Arguments) ->
-    [Server, Folder] = [proplists:get_value(Key, Config) || Key <- [server, priv_dir]],
-    {Status, ~"", Text} = dyno_command:ask(Server, Folder, ["bench" | Arguments]),
+    {Status, ~"", Text} = dyno_command:bench(Config, Arguments),
     ?assertMatch(<<"dyno: ", _/binary>>, Text, Arguments),
     ?assertNotMatch({_, _}, binary:match(Text, [~"crash", ~"{file,", ~"Erlang has"]), Text),
     {Status, Text}.

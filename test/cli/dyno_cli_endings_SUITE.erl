@@ -75,7 +75,7 @@ target_silent(Config) ->
         ok = begun(Run),
         dyno_escript:kill("STOP", Target)
     end,
-    All = ["servers", "record", "trace", "verify", "profile", "test"],
+    All = ["servers", "record", "trace", "verify", "test"],
     with_commands(commands(All, ?FOR), Suspend, Config, fun(Runs) ->
         Start = erlang:monotonic_time(millisecond),
         [
@@ -287,7 +287,6 @@ commands(Names, For) ->
         {"verify", fun(Node) ->
             ["verify", example("verify/shop_answers.dyno"), Node, "--for", For]
         end},
-        {"profile", fun(Node) -> ["profile", Node, "--for", For] end},
         {"test", fun(_Node) -> ["test", "asks.erl", "--for", For] end}
     ],
     [Command || {Name, _} = Command <- All, lists:member(Name, Names)].

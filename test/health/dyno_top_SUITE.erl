@@ -145,7 +145,7 @@ memory_is_known(_Config) ->
     with_node(fun(Node) ->
         ok = dyno_peers:eval(Node, ?SYSTEM),
         Few = #{sort => reductions, most => 5},
-        {Readings, Looking} = looked([Node], [Few || _ <- lists:seq(1, 20)] ++ [#{sort => memory}]),
+        {Readings, Looking} = looked([Node], [Few || _ <- lists:seq(1, 12)] ++ [#{sort => memory}]),
         _ = dyno_top:close(Looking),
         ?assertMatch(#{rows := [_, _, _, _, _]}, lists:last(lists:droplast(Readings))),
         [

@@ -5,7 +5,7 @@
 -moduledoc "Runs dyno's command line in an Erlang of its own.".
 
 -export([run/1, run/2, open/2, program/1, flags/0, output/1, values/2]).
--export([start/1, ask/3, stop/1, serve/0]).
+-export([start/1, ask/3, stop/1, serve/0, with_server/1, without_server/1, asked/2, bench/2]).
 
 -doc "The exit status, and what was printed on both outputs.".
 -spec run([string()]) -> {Status :: non_neg_integer(), Output :: binary()}.
@@ -148,6 +148,26 @@ ask(Server, Folder, Arguments) ->
 stop(Server) ->
     Server ! stop,
     ok.
+
+-doc "An Erlang for a suite's configuration, whatever locale the tests run in; see `asked/2`.".
+with_server(Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    [{server, start(#{folder => Folder, environment => [{"LC_ALL", "C.UTF-8"}]})} | Config].
+
+-doc "Ends it.".
+without_server(Config) ->
+    stop(proplists:get_value(server, Config)).
+
+-doc "Runs a command line there: its exit status and all that it has printed.".
+asked(Config, Arguments) ->
+    [Server, Folder] = [proplists:get_value(Key, Config) || Key <- [server, priv_dir]],
+    {Status, Out, Error} = ask(Server, Folder, Arguments),
+    {Status, <<Out/binary, Error/binary>>}.
+
+-doc "Runs `dyno bench` there: its exit status, standard output and standard error.".
+bench(Config, Arguments) ->
+    [Server, Folder] = [proplists:get_value(Key, Config) || Key <- [server, priv_dir]],
+    ask(Server, Folder, ["bench" | Arguments]).
 
 -doc false.
 serve() ->

@@ -383,7 +383,7 @@ a_saturated_node(_Config) ->
         _ = [erpc:cast(Node, lives, compute, []) || _ <- lists:seq(1, 1000)],
         [Before | _] = erpc:call(Node, lives, truth, [stage]),
         Begun = erlang:monotonic_time(millisecond),
-        {Document, Text} = measured(Node, #{for_ms => 5000}),
+        {Document, Text} = measured(Node, #{for_ms => 3500}),
         nomatch = string:find(Text, "still in"),
         ct:log("~ts", [Text]),
         %% It waits for its turn, and not in a callback.

@@ -63,10 +63,9 @@ all() ->
 
 init_per_suite(Config) ->
     ok = dyno_target_node:ensure_distribution(#{}),
-    Config.
+    dyno_command:with_server(Config).
 
-end_per_suite(_Config) ->
-    ok.
+end_per_suite(Config) -> dyno_command:without_server(Config).
 
 init_per_testcase(_Case, Config) ->
     Path = filename:join(proplists:get_value(priv_dir, Config), "worker.dyno"),
@@ -314,7 +313,7 @@ recorded_and_replayed(Config) ->
         ]),
         ct:log("~ts", [Output])
     end),
-    {1, Output} = dyno_command:run(["verify", Spec, "--replay", Events, "-o", Again]),
+    {1, Output} = dyno_command:asked(Config, ["verify", Spec, "--replay", Events, "-o", Again]),
     ct:log("~ts", [Output]),
     Broken = fun(Path) ->
         {ok, Document} = dyno_recording_file:read(Path),
@@ -327,7 +326,7 @@ recorded_and_replayed(Config) ->
     ?assertEqual(Broken(Live), Broken(Again)),
     %% All have what processes were sent.
     Compared = filename:rootname(Again) ++ "-compared.json",
-    _ = dyno_command:run(["compare", Live, Again, "--force", "-o", Compared]),
+    _ = dyno_command:asked(Config, ["compare", Live, Again, "--force", "-o", Compared]),
     [
         begin
             {ok, #file_info{mode = Mode}} = file:read_file_info(Path),
@@ -335,15 +334,15 @@ recorded_and_replayed(Config) ->
         end
      || Path <- [Events, Live, Again, Compared]
     ],
-    {2, Same} = dyno_command:run(["verify", Spec, "a@b", "c@b", "--record", Events]),
+    {2, Same} = dyno_command:asked(Config, ["verify", Spec, "a@b", "c@b", "--record", Events]),
     ?assertMatch({_, _}, binary:match(Same, ~"a@b and c@b are on one machine")),
-    {2, Both} = dyno_command:run(["verify", Spec, "a@b", "--replay", Events]),
+    {2, Both} = dyno_command:asked(Config, ["verify", Spec, "a@b", "--replay", Events]),
     ?assertMatch({_, _}, binary:match(Both, ~"give no NODE")),
-    {2, Neither} = dyno_command:run(["verify", Spec]),
+    {2, Neither} = dyno_command:asked(Config, ["verify", Spec]),
     ?assertMatch({_, _}, binary:match(Neither, ~"--replay FILE")),
-    {2, Nothing} = dyno_command:run(["verify", Spec, "--replay", "/nowhere/x"]),
+    {2, Nothing} = dyno_command:asked(Config, ["verify", Spec, "--replay", "/nowhere/x"]),
     ?assertMatch({_, _}, binary:match(Nothing, ~"cannot read /nowhere/x")),
-    {2, NoWay} = dyno_command:run(["verify", Spec, "a@b", "--instrumentation", "by_magic"]),
+    {2, NoWay} = dyno_command:asked(Config, ["verify", Spec, "a@b", "--instrumentation", "by_magic"]),
     ?assertMatch({_, _}, binary:match(NoWay, ~"there is no instrumentation by_magic")).
 
 %% A fun of the shell's: the node has no code of this suite.

@@ -14,6 +14,7 @@ suite() ->
 %% They take long.
 newest_release_only() ->
     [
+        finds_where_it_computes,
         many_idle_processes_cost_no_more,
         finds_what_runs_among_many,
         finds_processes_that_live_for_milliseconds,

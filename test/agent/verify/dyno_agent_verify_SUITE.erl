@@ -330,33 +330,27 @@ never_at_the_end(_Config) ->
 
 %% It is stopped, and the other monitor goes on.
 a_monitor_that_never_returns(_Config) ->
-    dyno_parallel:each(
-        fun(Shards) ->
-            verifying([?BAD, ?NUMBERED], #{shards => Shards}, fun(Node, Pid) ->
-                Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
-                Worker ! {self(), 77, 100},
-                Stop = fun Again() ->
-                    Worker ! {self(), 78, 100},
-                    receive
-                        {dyno_verify, Node, {fault, Text}} ->
-                            iolist_to_binary(Text)
-                    after 100 -> Again()
-                    end
-                end,
-                ?assertMatch({_, _}, binary:match(Stop(), ~"known_bad")),
-                ok = dyno_leftovers:until(fun() ->
-                    #{faults := Faults} = dyno_agent_verifier:peek(Pid),
-                    length(Faults) =:= 2
-                end),
-                ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
-                #{verdicts := Verdicts} = dyno_agent_verifier:finish(Pid),
-                ct:log("~tp", [Verdicts]),
-                #{monitors := #{known_numbered := #{yes := 1000}}, gap := 1} = Verdicts
-            end)
+    verifying([?BAD, ?NUMBERED], #{shards => 1}, fun(Node, Pid) ->
+        Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
+        Worker ! {self(), 77, 100},
+        Stop = fun Again() ->
+            Worker ! {self(), 78, 100},
+            receive
+                {dyno_verify, Node, {fault, Text}} ->
+                    iolist_to_binary(Text)
+            after 100 -> Again()
+            end
         end,
-        [1, 2],
-        2
-    ).
+        ?assertMatch({_, _}, binary:match(Stop(), ~"known_bad")),
+        ok = dyno_leftovers:until(fun() ->
+            #{faults := Faults} = dyno_agent_verifier:peek(Pid),
+            length(Faults) =:= 2
+        end),
+        ok = erpc:call(Node, known_workers, run, [1000, 10, 2]),
+        #{verdicts := Verdicts} = dyno_agent_verifier:finish(Pid),
+        ct:log("~tp", [Verdicts]),
+        #{monitors := #{known_numbered := #{yes := 1000}}, gap := 1} = Verdicts
+    end).
 
 the_tracer_is_killed(_Config) ->
     killed(#{shards => 1}, fun(Pids) -> hd([P || {P, {_, 1}} <- Pids]) end),

@@ -39,18 +39,12 @@ all() ->
 %% The messages are as large as what the tracer may hold.
 slow() -> [after_samples_in_fresh_vms, large_messages, after_samples].
 
-init_per_suite(Config) ->
-    Options = #{folder => proplists:get_value(priv_dir, Config), environment => []},
-    [{server, dyno_command:start(Options)} | Config].
+init_per_suite(Config) -> dyno_command:with_server(Config).
 
-end_per_suite(Config) ->
-    dyno_command:stop(proplists:get_value(server, Config)).
+end_per_suite(Config) -> dyno_command:without_server(Config).
 
 %% The exit status and all that was printed.
-bench(Config, Arguments) ->
-    [Server, Folder] = [proplists:get_value(Key, Config) || Key <- [server, priv_dir]],
-    {Status, Out, Error} = dyno_command:ask(Server, Folder, ["bench" | Arguments]),
-    {Status, <<Out/binary, Error/binary>>}.
+bench(Config, Arguments) -> dyno_command:asked(Config, ["bench" | Arguments]).
 
 run(Codes, Options) ->
     {ok, Document} = dyno_bench:run(Codes, maps:merge(#{budget_ms => 50}, Options)),

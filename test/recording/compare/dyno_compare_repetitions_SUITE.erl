@@ -12,6 +12,10 @@ suite() -> [{timetrap, {minutes, 5}}].
 
 slow() -> [false_alarms].
 
+init_per_suite(Config) -> dyno_command:with_server(Config).
+
+end_per_suite(Config) -> dyno_command:without_server(Config).
+
 all() ->
     [
         slower,
@@ -428,17 +432,25 @@ command_line(Config) ->
 command_line_once(Config) ->
     Folder = proplists:get_value(priv_dir, Config),
     Suite = filename:join(Folder, "pausing.erl"),
-    ok = file:write_file(Suite, [
-        "-module(pausing).\n-behaviour(dyno_suite).\n-export([suite/0, operation/1]).\n"
-        "suite() -> #{sizes => [1], duration_ms => 300, warmup_ms => 0}.\n"
-        "operation(S) -> receive after ms() -> {ok, S} end.\n"
-        "ms() -> list_to_integer(os:getenv(\"PAUSING_MS\", \"20\")).\n"
-    ]),
+    Pause = filename:join(Folder, "pause"),
+    ok = file:write_file(
+        Suite,
+        io_lib:format(
+            "-module(pausing).\n-behaviour(dyno_suite).\n"
+            "-export([suite/0, init_worker/2, operation/1]).\n"
+            "suite() -> #{sizes => [1], duration_ms => 300, warmup_ms => 0}.\n"
+            "init_worker(_, _) -> {ok, [Ms]} = file:consult(~0tp), {ok, Ms}.\n"
+            "operation(Ms) -> receive after Ms -> {ok, Ms} end.\n",
+            [Pause]
+        )
+    ),
     Earlier = filename:join(Folder, "earlier.json"),
     Run = fun(Ms, Arguments) ->
-        true = os:putenv("PAUSING_MS", integer_to_list(Ms)),
+        ok = file:write_file(Pause, io_lib:format("~b.~n", [Ms])),
         Written = filename:join(Folder, "now.json"),
-        {Status, Output} = dyno_command:run(["test", Suite, "-q", "-o", Written | Arguments]),
+        {Status, Output} = dyno_command:asked(
+            Config, ["test", Suite, "-q", "-o", Written | Arguments]
+        ),
         ct:log("~ts", [Output]),
         {Status, Written}
     end,
@@ -464,8 +476,7 @@ command_line_once(Config) ->
     ?assertMatch({2, _}, Run(20, ["--baseline", Earlier, "--level", "all"])),
     ?assertMatch({2, _}, Run(20, ["--baseline", filename:join(Folder, "none.json")])),
     ?assertMatch({2, _}, Run(20, ["--fail-if", "slower > 5%"])),
-    ?assertMatch({2, _}, Run(20, ["--baseline", Earlier, "--fail-if", "sluggish"])),
-    true = os:unsetenv("PAUSING_MS").
+    ?assertMatch({2, _}, Run(20, ["--baseline", Earlier, "--fail-if", "sluggish"])).
 
 %% Milliseconds of each repetition, before and now.
 judged(Olds, News) ->
