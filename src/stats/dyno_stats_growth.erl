@@ -21,10 +21,6 @@ sizes reach 67 %, 4 sizes 92 %, 5 sizes 98 %; with two repetitions 3 sizes reach
 2> dyno_stats_growth:describe(Fit).
 <<"grows as n^2.0 (2.0 to 2.0)">>
 ```
-
-## Cost
-
-Proportional to the square of the number of points; about 10 us for 5 points.
 """.
 
 -export([fit/1, describe/1]).
@@ -89,10 +85,8 @@ fit(Points) ->
     end.
 
 -doc """
-The growth in words: `grows as n^1.9 (1.7 to 2.1)`, `falls as n^-1.0 (-1.1 to -0.9)`, `does not grow
-(n^0.0)`, or `no clear growth: n^0.3 (-0.4 to 1.0)` if the interval is undecided. An interval of
-less than 95 % says so: `(1.7 to 2.1, 67 % sure)`. An interval within 0.1 of zero (ten times the
-size, a quarter more) does not count as growth, even if it excludes zero.
+The growth in words: `grows as n^1.9 (1.7 to 2.1)`. An interval of less than 95 % says so, and one
+within 0.1 of zero (ten times the size, a quarter more) does not count as growth.
 """.
 -spec describe(growth()) -> binary().
 describe(#{exponent := Exponent} = Growth) ->

@@ -7,18 +7,8 @@ Judges a difference: lower, higher, the same, or undecided.
 
 "Not significantly different" is not "the same": too few measurements have the same result. So the
 interval of the difference is compared with a practical threshold, the least difference that
-matters:
-
-| interval | verdict |
-| --- | --- |
-| wholly below -threshold | `lower` |
-| wholly above +threshold | `higher` |
-| wholly between the two | `same` |
-| anything else | `undecided` |
-
-`same` is Schuirmann's two one-sided tests ("A comparison of the two one-sided tests procedure and
-the power approach for assessing the equivalence of average bioavailability", 1987): an interval at
-the level 1 - 2 * alpha tests equivalence at alpha.
+matters. An interval wholly within the threshold is `same` (Schuirmann's two one-sided tests, 1987);
+one that reaches over it is `undecided`.
 
 ## Examples
 

@@ -151,14 +151,16 @@ not_called(Readings) ->
 not_called_warnings(Readings) ->
     case not_called(Readings) of
         0 ->
-            [{~"not_called", text(none_loaded(), [])} || is_none_loaded(Readings)];
+            Text =
+                "no measured function was called: no module that the patterns name was loaded; see "
+                "whether the load calls them",
+            [{~"not_called", text(Text, [])} || is_none_loaded(Readings)];
         Count ->
-            [{~"not_called", text(never_seen(), [Count])}]
+            Text =
+                "no measured function was called: of ~b functions that the patterns name none was "
+                "seen; see whether they name the code that does the work",
+            [{~"not_called", text(Text, [Count])}]
     end.
-
-never_seen() ->
-    "no measured function was called: of ~b functions that the patterns name none was seen; see "
-    "whether they name the code that does the work".
 
 %% A module is loaded at its first call. At the level discovery only processes show calls.
 is_none_loaded(Readings) ->
@@ -168,10 +170,6 @@ is_none_loaded(Readings) ->
      || #{results := #{dyno_agent_processes := #{discovered := N}}} <- Readings, N > 0
     ],
     Counted =/= [] andalso lists:append(Counted) =:= [] andalso Calling =:= [].
-
-none_loaded() ->
-    "no measured function was called: no module that the patterns name was loaded; see whether the "
-    "load calls them".
 
 operation(Module) ->
     Arity =

@@ -21,8 +21,7 @@ groups() ->
             only_appends,
             another_recording_replaces_it,
             every_cut_can_be_read,
-            says_where_a_line_is_wrong,
-            a_killed_writer
+            says_where_a_line_is_wrong
         ]}
     ].
 
@@ -142,42 +141,6 @@ says_where_a_line_is_wrong(Config) ->
     %% Of another writer: a run that says nothing of its parts.
     ok = file:write_file(Path, [First, "{\"run\": {\"id\": \"1\", \"status\": \"complete\"}}\n"]),
     ?assertMatch({ok, #{~"runs" := [#{~"id" := ~"1"}]}}, dyno_recording_file:read(Path)).
-
-%% Another runtime system appends run after run until it is killed.
-a_killed_writer(Config) ->
-    Path = proplists:get_value(path, Config),
-    Paths = [filename:dirname(code:which(M)) || M <- [?MODULE, dyno_recording_file]],
-    {ok, Peer, _} = peer:start(#{
-        connection => standard_io, args => lists:append([["-pa", P] || P <- Paths])
-    }),
-    Pid = peer:call(Peer, os, getpid, []),
-    New = hd(stages()),
-    ok = peer:cast(Peer, erlang, apply, [
-        fun() ->
-            lists:foldl(
-                fun(Size, Document) ->
-                    Next = dyno_recording:add_run(Document, run(Size, complete)),
-                    ok = dyno_recording_file:write(Path, Next),
-                    Next
-                end,
-                New,
-                lists:seq(1, 10_000)
-            )
-        end,
-        []
-    ]),
-    ok = wait_for_runs(Path, 5),
-    _ = os:cmd("kill -9 " ++ Pid),
-    Monitor = monitor(process, Peer),
-    receive
-        {'DOWN', Monitor, process, Peer, _} -> ok
-    end,
-    {ok, #{~"status" := ~"partial", ~"runs" := Runs}} = dyno_recording_file:read(Path),
-    ?assert(length(Runs) >= 5),
-    ?assertEqual([integer_to_binary(N) || N <- lists:seq(1, length(Runs))], [
-        Id
-     || #{~"id" := Id} <- Runs
-    ]).
 
 wait_for_runs(Path, Least) ->
     case dyno_recording_file:read(Path) of

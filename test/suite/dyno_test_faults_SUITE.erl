@@ -35,7 +35,7 @@ all() ->
 
 groups() ->
     [
-        {callers, [], [caller_killed, vm_killed, two_at_once]},
+        {callers, [], [caller_killed, vm_killed]},
         {targets, [], [
             target_killed,
             target_traces_itself,
@@ -198,22 +198,6 @@ vm_killed(Config) ->
     {ok, #{~"status" := ~"partial"}} = dyno_recording_file:read(File),
     %% The next one finds the target free, and clears the temporary folder.
     {ok, #{~"status" := ~"complete"}} = dyno_test:run(Source, #{duration_ms => 200}).
-
-two_at_once(Config) ->
-    Node = node_of(Config),
-    Longer = short(#{duration_ms => 1500, level => time}),
-    First = dyno_suites:write(Config, the_first, Longer, ordinary(Node)),
-    Second = dyno_suites:write(Config, the_second, short(#{}), ordinary(Node)),
-    {_, Running} = await_measuring(Config, First, #{}),
-    {ok, Refused} = dyno_test:run(Second, #{}),
-    failed(Refused, [~"another dyno", atom_to_binary(Node)]),
-    ?assertEqual([], dyno_recording:runs(Refused)),
-    %% The first one is none the worse.
-    {ok, #{~"status" := ~"complete"} = Document} = result(Running),
-    [Run] = dyno_recording:runs(Document),
-    Operations = dyno_suites:value(Run, ~"operations.count"),
-    ?assertEqual(0, dyno_suites:value(Run, ~"errors.count")),
-    ?assertMatch([#{~"calls" := Operations}], called(Run, ~"target_work:pause/1")).
 
 called(Run, Function) ->
     [R || #{~"function" := F} = R <- dyno_suites:table(Run, ~"functions", any), F =:= Function].

@@ -6,16 +6,8 @@
 Finds what gets slow first, and why: the size from which response time or throughput suffers, and
 the first saturated resource. Pure.
 
-| what | is saturated where |
-| --- | --- |
-| schedulers, dirty schedulers, processors of the machine | busy 90 % of the time and more |
-| run queue | on average as many processes wait as there are schedulers |
-| message queue of a kind of process | 3 messages and more, and 3 times those at the smallest size |
-| server process | messages wait, at the p99, for 1 ms and more and 30 % of the response time; or it is busy 90 % of the time |
-| function | a call takes 1.5 times what it takes at the smallest size, and it 5 % of the time |
-| memory of processes, tables, binaries | a step of the size takes twice what the first step took |
-| response time | the median is 1.5 times that at the smallest size; or the p99 is 10 ms or more and 20 times the median, at any size (`m:dyno_finding_tail`) |
-| throughput | less than 80 % of what is in proportion to the workers; of an open load, than 95 % of the offered |
+A resource is saturated beyond its limit in `m:dyno_finding_limits`; functions, memory and response
+time by what they took at the smallest size.
 
 A function without counted calls is judged by its time for each operation; imprecise times are
 ignored. The throughput of a closed load is judged only if its workers grow with the size. With
