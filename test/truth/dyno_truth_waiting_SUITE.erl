@@ -83,7 +83,12 @@ all() ->
 
 groups() ->
     [
-        {pure, [parallel], [messages_are_spread_between_looks, after_a_pause_they_have_just_come]},
+        {pure, [parallel], [
+            messages_are_spread_between_looks,
+            after_a_pause_they_have_just_come,
+            one_that_finds_it_idle_wakes_it,
+            those_traced_stand_for_all_that_woke_it
+        ]},
         {in_nodes, [parallel], [
             a_blocked_server,
             a_server_in_a_collection,
@@ -141,6 +146,50 @@ after_a_pause_they_have_just_come(_Config) ->
     %% But they may have come in the pause, since the last message.
     ?assertEqual(1005, dyno_agent_server_delay:most({7, 1005}, {5, 0}, Idle)).
 
+%% A message wakes the server if no callback runs, and none waits. In the second part the call comes
+%% from another node, or the one that was asleep took a plain message.
+one_that_finds_it_idle_wakes_it(_Config) ->
+    Pid = self(),
+    Part = fun(N, Events) -> [{0, none, N} | [{At, Pid, Event} || {At, Event} <- Events]] end,
+    First = Part(1, [
+        {0, idle},
+        {1000, {sent, cast}},
+        {1030, {begins, cast}},
+        {1035, {sent, call}},
+        {9000, ends},
+        {9001, {begins, call}},
+        {9500, ends},
+        {200_000, {sent, call}},
+        {200_040, {begins, call}}
+    ]),
+    Paired = fun(Second) -> dyno_agent_server_wakes:paired(First ++ Part(2, Second)) end,
+    ?assertEqual(#{Pid => {[40, 30], 2}}, Paired([])),
+    ?assertEqual(#{Pid => {[40, 30], 2}}, Paired([{0, idle}, {100_000, {begins, call}}])),
+    Cast = [{0, idle}, {100_000, {sent, cast}}],
+    ?assertEqual(#{Pid => {[7], 1}}, Paired(Cast ++ [{100_007, {begins, cast}}])),
+    ?assertEqual(#{Pid => {[40, 30], 2}}, Paired(Cast ++ [{100_007, {begins, info}}])).
+
+%% 75 of 100 found it idle, of which 20 were traced; the others waited for 100 ms.
+those_traced_stand_for_all_that_woke_it(_Config) ->
+    Index = fun dyno_agent_server_counters:index/1,
+    {Zero, Ms, Long} = {{0, 75}, {Index(4_000_000), 75}, {Index(100_000_000), 25}},
+    Waits = #{
+        delay => #{buckets => [Zero, Long]},
+        delay_high => #{buckets => [Ms, Long]},
+        woken => #{buckets => [{Index(Us * 1000), 1} || Us <- lists:seq(21, 40)]},
+        woken_of => 20,
+        woken_high => #{buckets => [Ms]},
+        missed => 0
+    },
+    Us = fun(Ns) -> round(Ns / 1000) end,
+    {Half, Low, High} = dyno_agent_server_parts:waited(0.5, Waits),
+    ?assertMatch({34, 30, 38}, {Us(Half), Us(Low), Us(High)}),
+    ?assertMatch({Ns, Ns, Ns} when Ns > 99_000_000, dyno_agent_server_parts:waited(0.9, Waits)),
+    %% Of too many it was not seen how long they waited.
+    {undefined, 0, Most} = dyno_agent_server_parts:waited(0.5, Waits#{woken_of := 40}),
+    near(4_000_000, Most, 0.01),
+    ?assertMatch({undefined, 0, Most}, dyno_agent_server_parts:waited(0.5, Waits#{woken := none})).
+
 %% In nodes
 
 %% Asleep 300 ms of each 1.2 s. A sleep cut by the end of the time moves the p90.
@@ -154,12 +203,15 @@ a_blocked_server_once() ->
         {Row, Text, True} = waited(Node, Pid, #{
             for_ms => 5000, thresholds => thresholds(["p50 < 1 s", "p99 < 100 ms"])
         }),
-        #{~"delay_p50" := null, ~"delay_p50_low" := Low, ~"delay_p50_high" := High} = Row,
-        ?assert(Low =< True(0.5) andalso True(0.5) =< High),
+        %% Most find the server idle, and wait until it runs: some 20 us, or more beside others.
+        #{~"delay_p50" := P50, ~"delay_p50_low" := Low, ~"delay_p50_high" := High} = Row,
+        ?assert(0.7 * Low =< True(0.5) andalso True(0.5) =< 1.4 * High, {True(0.5), Low, High}),
+        %% Where others have the processors, the traced ones may be too unlike.
+        ?assert(P50 =:= null orelse (Low =< P50 andalso P50 =< High)),
         near(True(0.9), map_get(~"delay_p90", Row), 0.2),
         near(True(0.99), map_get(~"delay_p99", Row), 0.1),
         ?assertNotEqual(nomatch, re:run(Text, "messages wait (at least )?(2|3)[0-9.]+ ms")),
-        ?assertNotEqual(nomatch, re:run(Text, "PASS servers waits delay_p50 < 1 s < [0-9]")),
+        ?assertNotEqual(nomatch, re:run(Text, "PASS servers waits delay_p50 < 1 s")),
         ?assertNotEqual(nomatch, re:run(Text, "FAIL servers waits delay_p99 < 100 ms"))
     end).
 

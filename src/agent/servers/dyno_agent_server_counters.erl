@@ -81,7 +81,7 @@
 -define(POWERS, 37).
 -define(POWER_BITS, 6).
 -define(SERIES, 31).
--define(CALLBACKS, 26).
+-define(CALLBACKS, 25).
 -define(COARSE, (?FIRST_BLOCK + ?BLOCKS * ?BLOCK_SIZE - ?POWERS)).
 -define(SIZE, (?COARSE + ?POWERS * (?SERIES + 1))).
 -define(SERIES_BITS, 5).

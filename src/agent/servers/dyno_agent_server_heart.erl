@@ -17,7 +17,7 @@
 %% Another process asks those in a long callback whether they are in a dirty scheduler: there the
 %% runtime counts a wait for the system as running. Only this process waits for their answers.
 
--export([start/1, took_ns/1, beats/1, looks/2, asks/1]).
+-export([start/1, took/2, took_ns/1, beats/1, looks/2, asks/1]).
 
 %% Numbers in `control` of the hooks.
 -define(TOOK, 3).
@@ -38,7 +38,12 @@
 -spec start(dyno_agent_server_hook:shared()) -> pid().
 start(Shared) ->
     ok = prolong(Shared),
+    _ = spawn_link(dyno_agent_server_wakes, watches, [self(), Shared]),
     spawn_link(?MODULE, beats, [Shared]).
+
+-doc "Counts the time of a helper.".
+-spec took(non_neg_integer(), dyno_agent_server_hook:shared()) -> ok.
+took(Ns, #{control := Control}) -> atomics:add(Control, ?TOOK, Ns).
 
 -spec took_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).
@@ -89,7 +94,7 @@ looks(Turn, AgainNs, Before, #{control := Control} = Shared) ->
     case atomics:get(Control, ?TURN) of
         Turn ->
             TookNs = now_ns() - Begun,
-            ok = atomics:add(Control, ?TOOK, TookNs),
+            ok = took(TookNs, Shared),
             PauseMs = max(?LOOK_MS, ?SHARE * TookNs div 1_000_000),
             ok = atomics:put(Control, ?DUE, since_clock(Shared) + 1_000_000 * PauseMs),
             timer:sleep(PauseMs),
@@ -121,7 +126,7 @@ asks(Shared) ->
     process_flag(priority, high),
     asks_again(Shared).
 
-asks_again(#{control := Control} = Shared) ->
+asks_again(Shared) ->
     Begun = now_ns(),
     Long = [
         {rand:uniform(), Pid, Counters}
@@ -130,7 +135,7 @@ asks_again(#{control := Control} = Shared) ->
         since_clock(Shared) - Since > ?PAUSE_NS
     ],
     TookNs = now_ns() - Begun,
-    ok = atomics:add(Control, ?TOOK, TookNs),
+    ok = took(TookNs, Shared),
     lists:foreach(fun ask_dirty/1, lists:sublist(lists:sort(Long), ?ASKED)),
     timer:sleep(max(?ASK_MS, ?SHARE * TookNs div 1_000_000)),
     asks_again(Shared).

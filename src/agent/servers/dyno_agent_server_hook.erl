@@ -99,7 +99,8 @@ asking and asked stage. `each`: the process that gets single calls.
 
 %% Up to ?MOST are callbacks with kinds of messages, up to ?REST callbacks without.
 -define(MOST, 20).
--define(REST, 26).
+-define(REST, 25).
+-define(MOST_WOKEN, 26).
 -define(MOST_DELAY, 27).
 -define(QUEUE, 28).
 -define(DELAY, 29).
@@ -132,13 +133,14 @@ asking and asked stage. `each`: the process that gets single calls.
 id() -> {?MODULE, hook}.
 
 -doc "Queue lengths, message delays, events per GenStage message, or times from demand to events.".
--spec buckets(queue | delay | most_delay | batch | answer, dyno_agent_server_counters:values()) ->
+-spec buckets(queue | delay | most_delay | most_woken | batch | answer, dyno_agent_server_counters:values()) ->
     [{Index :: non_neg_integer(), Count :: pos_integer()}].
 buckets(What, #{series := Series}) ->
     Ids = #{
         queue => ?QUEUE,
         delay => ?DELAY,
         most_delay => ?MOST_DELAY,
+        most_woken => ?MOST_WOKEN,
         batch => ?BATCH,
         answer => ?ANSWER
     },
@@ -351,7 +353,12 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
             Count = Weight * (Rarity + 1),
             Scaled = dyno_agent_server_counters:scaled(Left),
             MostNs = dyno_agent_server_delay:most({Received, Now}, {Ns, ErrorNs}, Known),
-            Bounded = record(?MOST_DELAY, MostNs, Count, record(?QUEUE, Scaled, Count, Hook)),
+            Most =
+                case {Before, Ns} of
+                    {waited, 0} -> ?MOST_WOKEN;
+                    _ -> ?MOST_DELAY
+                end,
+            Bounded = record(Most, MostNs, Count, record(?QUEUE, Scaled, Count, Hook)),
             Counted = record(?DELAY, Ns, Count, Bounded),
             ok = dyno_agent_server_counters:add(Counters, delay_error, Count * ErrorNs),
             {Distance, Flood} = flood(Now, Hot),

@@ -10,6 +10,7 @@
 -behaviour(gen_server).
 
 -export([hook_ns/1, look_ns/1, flag_ns/1]).
+-export([start_link/1, waited/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
 %% The assumed cost of a flag if it cannot be measured.
@@ -60,8 +61,8 @@ flag_ns(Times) ->
 added(Measure) ->
     %% On a saturated node a message would otherwise wait for all other processes.
     Options = [{spawn_opt, [{priority, high}]}],
-    {ok, Plain} = gen_server:start_link(?MODULE, none, Options),
-    {ok, Measured} = gen_server:start_link(?MODULE, none, Options),
+    {ok, Plain} = gen_server:start_link(?MODULE, [], Options),
+    {ok, Measured} = gen_server:start_link(?MODULE, [], Options),
     ok = Measure(Measured),
     Rounds = [{round_ns(Plain), round_ns(Measured)} || _ <- lists:seq(1, ?ROUNDS)],
     lists:foreach(fun end_server/1, [Plain, Measured]),
@@ -82,13 +83,29 @@ end_server(Pid) ->
     after 0 -> ok
     end.
 
--spec init(none) -> {ok, none}.
-init(none) ->
+-doc "A server with a hook, which takes the times that messages `{sent, Now}` waited.".
+-spec start_link(dyno_agent_server_hook:shared()) -> {pid(), dyno_agent_server_counters:t()}.
+start_link(Shared) ->
+    {ok, Pid} = gen_server:start_link(?MODULE, [], []),
+    Counters = dyno_agent_server_counters:new(),
+    ok = sys:install(Pid, dyno_agent_server_hook:debug(Pid, Counters, Shared)),
+    {Pid, Counters}.
+
+-doc "The times since the last call.".
+-spec waited(pid()) -> [integer()].
+waited(Pid) -> gen_server:call(Pid, waited, infinity).
+
+-type state() :: [WaitedNs :: integer()].
+
+-spec init([]) -> {ok, state()}.
+init([]) ->
     proc_lib:set_label(?MODULE),
-    {ok, none}.
+    {ok, []}.
 
--spec handle_call(done, gen_server:from(), none) -> {reply, ok, none}.
-handle_call(done, _From, State) -> {reply, ok, State}.
+-spec handle_call(done | waited, gen_server:from(), state()) -> {reply, ok | state(), state()}.
+handle_call(done, _From, State) -> {reply, ok, State};
+handle_call(waited, _From, Waited) -> {reply, Waited, []}.
 
--spec handle_cast(message, none) -> {noreply, none}.
-handle_cast(message, State) -> {noreply, State}.
+-spec handle_cast(message | {sent, integer()}, state()) -> {noreply, state()}.
+handle_cast(message, State) -> {noreply, State};
+handle_cast({sent, At}, Waited) -> {noreply, [erlang:monotonic_time(nanosecond) - At | Waited]}.

@@ -6,7 +6,7 @@
 %% One measured process: its identity, the way of measuring, and the facts beside the counters.
 %% Makes its part of a window. Pure.
 
--export([new/3, rename/2, named/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
+-export([new/3, rename/2, named/2, queue/2, observe/4, woken/2, ended/4, is_ended/1, next/4, part/2]).
 -export([hook/3, flag/3, is_silent/2]).
 -export([merge_buckets/2, callback_name/1, is_message/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
@@ -36,6 +36,8 @@
     queue_now := non_neg_integer(),
     queue_max := non_neg_integer(),
     observed := #{binary() => callback()},
+    %% The delays of messages that found it idle, and the number of all that were traced.
+    woken := {[{Index :: non_neg_integer(), pos_integer()}], non_neg_integer()},
     %% The message that ended it.
     last := [{dyno_agent_server_hook:name(), Ns :: non_neg_integer()}],
     state := alive | ended | crashed,
@@ -116,6 +118,7 @@ new(#{pid := Pid} = Server, Queue, {How, From}) ->
         queue_now => Queue,
         queue_max => Queue,
         observed => #{},
+        woken => {[], 0},
         last => [],
         state => alive,
         reason => undefined
@@ -168,6 +171,11 @@ timed(unknown, #{untimed := Untimed} = Callback) ->
     Callback#{untimed := Untimed + 1};
 timed(Ns, #{buckets := Buckets} = Callback) ->
     Callback#{buckets := merge_buckets(Buckets, [{dyno_agent_server_counters:index(Ns), 1}])}.
+
+-spec woken(dyno_agent_server_wakes:woken(), t()) -> t().
+woken({Delays, Seen}, #{woken := {Buckets, Before}} = Process) ->
+    Add = fun(Ns, Sum) -> merge_buckets(Sum, [{dyno_agent_server_counters:index(Ns), 1}]) end,
+    Process#{woken := {lists:foldl(Add, Buckets, Delays), Before + Seen}}.
 
 outcome(returned, Callback) -> Callback;
 outcome(exception, #{exceptions := Count} = Callback) -> Callback#{exceptions := Count + 1};
@@ -227,6 +235,7 @@ next(Rate, RanNs, Now, #{queue_now := Queue, hook_time := Hook, flag_time := Fla
         queue_before := Queue,
         queue_max := Queue,
         observed := #{},
+        woken := {[], 0},
         last := [],
         from := Now,
         hook_time := restarted(Now, Hook),
@@ -267,6 +276,8 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
     WallNs = wall_ns(By, Callbacks),
     {BusyNs, BusyOfNs} = busy(By, WallNs, Process, Measured),
     {Delay, Unknown, Method} = delay(Server, Values),
+    #{woken := {Woken, WokenOf}} = Process,
+    MostWoken = dyno_agent_server_hook:buckets(most_woken, Values),
     Known = [pid, name, kind, module, behaviour, application, state, reason, running, stage],
     (maps:with(Known, maps:merge(Server, maps:merge(Process, Measured))))#{
         supervisor => supervisor(Ancestors),
@@ -280,6 +291,9 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         delay => Delay,
         delay_high => delay_high(Delay, postponed(Callbacks), Values),
         delay_method => Method,
+        woken => dyno_agent_server_counters:histogram(Woken),
+        woken_of => WokenOf,
+        woken_high => dyno_agent_server_counters:histogram(MostWoken),
         delay_unknown => Unknown,
         wall_ns => WallNs,
         busy_ns => BusyNs,
@@ -418,7 +432,10 @@ delay(_Server, #{delay_error := ErrorNs} = Values) ->
 delay_high(none, _Postponed, _Values) ->
     none;
 delay_high(#{count := Count}, Postponed, Values) ->
-    Most = dyno_agent_server_hook:buckets(most_delay, Values),
+    Most = merge_buckets(
+        dyno_agent_server_hook:buckets(most_delay, Values),
+        dyno_agent_server_hook:buckets(most_woken, Values)
+    ),
     Endless = [{dyno_agent_server_counters:index(1 bsl 62), min(Count, Postponed)}],
     dyno_agent_server_counters:histogram(
         without_least(Postponed, Most) ++ [Of || {_, N} = Of <- Endless, N > 0]

@@ -11,7 +11,7 @@
 %%                     `--> busy --^         not within two seconds
 
 -export([new/4, select/2, unselect/2, scan/1, scan_due/1, described/3, busiest/1, begun/3]).
--export([answered/3, down/4]).
+-export([answered/3, down/4, woken/2]).
 -export([adjust/2, births/2, hooked_again/1, sample_queues/2, next/4, unknown/2, unseen/2]).
 -export([to_list/1, is_flagged/1, unselected/1, managers/1, stage_modules/1, running/2, call/3]).
 -export_type([t/0]).
@@ -334,6 +334,16 @@ number(Pid, Item) ->
     end.
 
 %% Measuring
+
+-spec woken(#{pid() => dyno_agent_server_wakes:woken()}, t()) -> t().
+woken(Woken, Set) ->
+    maps:fold(
+        fun(Pid, Of, Before) ->
+            change(Pid, fun(One) -> dyno_agent_server_process:woken(Of, One) end, Before)
+        end,
+        Set,
+        Woken
+    ).
 
 -spec adjust(dyno_agent_servers:level(), t()) -> t().
 adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->

@@ -100,6 +100,11 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     delay_high := dyno_agent_server_counters:histogram(),
     delay_unknown := non_neg_integer(),
     delay_method := binary(),
+    %% Messages that found the server idle: those traced, their number with those that could not be,
+    %% and the upper bounds of all, which are in `delay_high` too.
+    woken := dyno_agent_server_counters:histogram(),
+    woken_of := non_neg_integer(),
+    woken_high := dyno_agent_server_counters:histogram(),
     wall_ns := non_neg_integer() | undefined,
     %% Like `wall_ns`, with callbacks under way at the end and without the time before the
     %% beginning; and the time it is a part of. If greater than `wall_ns`, the hook missed
@@ -193,7 +198,7 @@ measured.
     schedulers := [tuple()],
     processor_ns := non_neg_integer(),
     own_ns := non_neg_integer(),
-    own_served := #{info := non_neg_integer()},
+    own_served := #{info := non_neg_integer(), cast => non_neg_integer()},
     %% For the level: the schedulers a second ago; the share of all that the last window took.
     second := [tuple()],
     share := float(),
@@ -345,8 +350,8 @@ handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
-handle_info(Message, #{own_served := #{info := N}} = State) ->
-    informed(Message, State#{own_served := #{info => N + 1}}).
+handle_info(Message, #{own_served := #{info := N} = Served} = State) ->
+    informed(Message, State#{own_served := Served#{info := N + 1}}).
 
 informed(tick, State) ->
     Before = now_ns(),
@@ -377,6 +382,9 @@ informed({dyno_agent_server_hook, Pid, Series, Text, Ns}, #{each := Each} = Stat
      || Call <- dyno_agent_server_set:call(Pid, Series, Set)
     ],
     {noreply, State#{each := Each#{left := max(0, Left - 1)}}};
+informed({dyno_agent_server_wakes, Woken, Casts}, #{set := Set, own_served := Served} = State) ->
+    Own = Served#{cast => maps:get(cast, Served, 0) + Casts},
+    {noreply, State#{set := dyno_agent_server_set:woken(Woken, Set), own_served := Own}};
 informed({'EXIT', _From, Reason}, State) ->
     {stop, Reason, State};
 informed({trace_ts, _, How, _, _} = Event, #{managers := Managers} = State) when

@@ -21,7 +21,8 @@
     HighNs :: non_neg_integer() | undefined
 }.
 
--type delays() :: none | #{buckets := [{non_neg_integer(), pos_integer()}], _ => _}.
+-type delays() :: none | #{buckets := buckets(), _ => _}.
+-type buckets() :: [{non_neg_integer(), pos_integer()}].
 
 -define(MOST_HISTOGRAMS, 50).
 %% If counted for less of its life, a server is known in part.
@@ -120,8 +121,11 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
         InPart <- [IsUnseen orelse lists:any(fun is_in_part/1, Of)],
         Waited <- [
             #{
-                delay => #{buckets => merged([H || #{delay := H} <- Of])},
-                delay_high => #{buckets => merged([H || #{delay_high := H} <- Of])},
+                delay => joined(delay, Of),
+                delay_high => joined(delay_high, Of),
+                woken => joined(woken, Of),
+                woken_of => sum(woken_of, Of),
+                woken_high => joined(woken_high, Of),
                 missed => sum(missed, Of) + may_miss(Of, Window)
             }
         ]
@@ -152,25 +156,77 @@ waited_columns(Name, Title, Key, Properties) ->
     ].
 
 -doc """
-The delay that this share of the messages did not exceed, and its bounds. Waking a process does not
-count. The delay is unknown if the bounds are too far apart, as with few looks at the queue. A
-message that was missed may have waited for any time.
+The delay that this share of the messages did not exceed, and its bounds. The delay is unknown if the
+bounds are too far apart, as with few looks at the queue. A message that was missed may have waited
+for any time.
 """.
 -spec waited(float(), #{
-    delay := delays(), delay_high := delays(), missed := non_neg_integer(), _ => _
+    delay := delays(),
+    delay_high := delays(),
+    woken => delays(),
+    woken_of => non_neg_integer(),
+    woken_high => delays(),
+    missed := non_neg_integer(),
+    _ => _
 }) -> waited().
 waited(_Share, #{delay := Delay}) when Delay =:= none; map_get(buckets, Delay) =:= [] ->
     {undefined, undefined, undefined};
-waited(Share, #{delay := #{buckets := Least}, delay_high := Most, missed := Missed}) ->
+waited(Share, #{delay_high := Known, missed := Missed} = Sum) ->
+    {Least, Most, Scale, Off} = with_woken(Sum),
     Seen = sum_of(Least),
-    Rank = max(1, ceil(Share * (Seen + Missed))),
-    LowNs = value(max(1, Rank - Missed), Least),
-    case most(Rank, Seen, Most) of
+    Before = Scale * Missed,
+    Rank = max(1, ceil(Share * (Seen + Before))),
+    Ns = value(max(1, Rank - Before), Least),
+    OffBy = Off(Ns),
+    LowNs = value(max(1, Rank - Before - OffBy), Least),
+    KnownNs = most(ceil(Rank / Scale), Seen div Scale, Known),
+    %% An atom is more than any number.
+    case min(KnownNs, most(Rank + OffBy, Seen, Most)) of
         HighNs when is_integer(HighNs), LowNs >= ?LEAST_NS, HighNs =< 2 * LowNs + ?LOOK_NS ->
-            {LowNs, LowNs, HighNs};
+            {Ns, LowNs, HighNs};
+        HighNs when Scale > 1, HighNs =< 2 * LowNs ->
+            {Ns, LowNs, HighNs};
         HighNs ->
             {undefined, LowNs, HighNs}
     end.
+
+%% Messages that found the server idle waited like those of them that were traced: counted in
+%% numbers `Scale` times as large, and by two standard deviations of the share below a value more or
+%% less.
+with_woken(#{woken := #{buckets := [_ | _] = Woken}, woken_of := Of} = Sum) ->
+    #{delay := #{buckets := [{Zero, _} | _] = Least}, woken_high := #{buckets := High}} = Sum,
+    #{delay_high := #{buckets := Most}} = Sum,
+    Traced = sum_of(Woken),
+    Idle = sum_of(High),
+    case is_biased(Of, Traced) orelse Zero > 0 orelse Traced < 2 of
+        true ->
+            without_woken(Sum);
+        false ->
+            With = fun(Buckets) ->
+                dyno_agent_server_process:merge_buckets(
+                    times(Traced, Buckets), times(Idle, Woken)
+                )
+            end,
+            {With(minus(Least, [{0, Idle}])), #{buckets => With(minus(Most, High))}, Traced, fun(Ns) ->
+                Index = dyno_agent_server_counters:index(Ns),
+                Share = sum_of([B || {I, _} = B <- Woken, I =< Index]) / Traced,
+                ceil(2 * math:sqrt(Share * (1 - Share) / Traced) * Idle * Traced)
+            end}
+    end;
+with_woken(Sum) ->
+    without_woken(Sum).
+
+without_woken(#{delay := #{buckets := Least}, delay_high := Most}) ->
+    {Least, Most, 1, fun(_) -> 0 end}.
+
+times(N, Buckets) -> [{Index, N * Count} || {Index, Count} <- Buckets].
+
+minus(Buckets, Less) ->
+    Counts = maps:from_list(Less),
+    [
+        {Index, Left}
+     || {Index, Count} <- Buckets, Left <- [Count - maps:get(Index, Counts, 0)], Left > 0
+    ].
 
 %% A message may have been counted between the readings of the two histograms.
 most(Rank, Seen, #{buckets := [_ | _] = Most}) when Rank =< Seen ->
@@ -267,6 +323,8 @@ is_untimed(#{wall := Wall, missed := Missed}) -> Wall =:= none orelse Missed > 0
 time(#{wall := #{sum := Ns}}) -> Ns;
 time(#{cpu_ns := undefined}) -> 0;
 time(#{cpu_ns := Ns}) -> Ns.
+
+joined(Key, Maps) -> #{buckets => merged([Histogram || #{Key := Histogram} <- Maps])}.
 
 merged(Histograms) ->
     Counted = [Buckets || #{buckets := Buckets} <- Histograms],
