@@ -405,12 +405,13 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
         "they are",
     Unseen =
         "~ts: ~b processes with ~b callbacks are in no row: they ended before dyno could ask what "
-        "they were, or before there was room for them; percentiles that more than 10 % of them may "
-        "change are not known",
+        "they were, or before there was room for them; percentiles that they may change by more "
+        "than 10 % are not known",
     Missed =
         "~ts: ~b of ~b callbacks ended before they could be timed, in processes that had just "
-        "begun or answered sys late: their time in callbacks is a lower bound; if processes ended "
-        "and this is more than 10 %, percentiles and rates of message kinds are not known",
+        "begun or answered sys late: their time in callbacks is a lower bound; if processes ended, "
+        "percentiles that they may change by more than 10 % are not known, and of more than 10 % "
+        "of the callbacks no percentile or rate of message kinds",
     Counted =
         "~ts: callbacks were counted in ~ts of the time of the servers; rates and shares are of "
         "that time, sums are lower bounds",

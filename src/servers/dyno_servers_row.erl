@@ -50,7 +50,7 @@ row(Sum, DurationNs) ->
     All = dyno_servers_window:all_callbacks(Sum#{
         callbacks := dyno_servers_window:known_cpu(Sum)
     }),
-    Numbers = known(Measured, callback(All, dyno_servers_window:is_biased(All, Sum), Counted)),
+    Numbers = known(Measured, callback(All, Sum, Counted)),
     Lived = lived(Sum, DurationNs),
     Share = fun(Ns, OfNs) -> of_life(dyno_servers_window:share(Ns, OfNs), Lived) end,
     {Busy, OnCpu} = {Share(BusyNs, BusyOfNs), Share(CpuNs, CpuOfNs)},
@@ -137,7 +137,7 @@ known(_Measured, Known) -> Known.
 -spec callbacks(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> [row()].
 callbacks(#{labels := Labels} = Sum, DurationNs) ->
     [
-        (maps:merge(Same, callback(Callback, IsBiased, counted_ns(Sum, DurationNs))))#{
+        (maps:merge(Same, callback(Callback, Sum, counted_ns(Sum, DurationNs))))#{
             callback => Name,
             wall_ns => wall(Callback),
             missed => dyno_servers_window:untimed(Callback),
@@ -145,7 +145,6 @@ callbacks(#{labels := Labels} = Sum, DurationNs) ->
         }
      || #{name := Name, count := Count} = Callback <- dyno_servers_window:known_cpu(Sum),
         Count > 0,
-        IsBiased <- [dyno_servers_window:is_biased(Callback, Sum)],
         Same <- [maps:merge(Labels, maps:with([stops, cpu_ns, words], Callback))]
     ].
 
@@ -172,28 +171,41 @@ tags(#{tags := Tags, labels := Labels, callbacks := Callbacks} = Sum, DurationNs
 wall(#{wall := none}) -> undefined;
 wall(#{wall := #{sum := SumNs}}) -> SumNs.
 
-callback(#{count := Count, cpu_ns := CpuNs, words := Words} = Callback, IsBiased, DurationNs) ->
-    maps:merge(times(known(IsBiased, Callback)), #{
+callback(#{count := Count, cpu_ns := CpuNs, words := Words} = Callback, Sum, DurationNs) ->
+    IsBiased = dyno_servers_window:is_biased(Callback, Sum),
+    Missing = dyno_servers_window:missing(Callback, Sum),
+    maps:merge(times(known(IsBiased, Callback), Missing), #{
         count => Count,
         rate => rate(Count, DurationNs),
         cpu_mean => mean(CpuNs, Count),
         words_mean => mean(Words, Count)
     }).
 
-times(#{wall := #{min := Min, max := Max} = Wall}) ->
+times(#{wall := #{min := Min, max := Max} = Wall}, Missing) ->
+    Quantile = fun(Share) -> surely(Share, Missing, Wall) end,
     #{
         mean => dyno_histogram:mean(Wall),
         stdev => deviation(Wall),
         min => Min,
         max => Max,
         range => Max - Min,
-        p50 => quantile(0.5, Wall),
-        p90 => quantile(0.9, Wall),
-        p99 => quantile(0.99, Wall),
-        p999 => quantile(0.999, Wall)
+        p50 => Quantile(0.5),
+        p90 => Quantile(0.9),
+        p99 => Quantile(0.99),
+        p999 => Quantile(0.999)
     };
-times(_) ->
+times(_, _) ->
     #{Key => undefined || Key <- [mean, stdev, min, max, range, p50, p90, p99, p999]}.
+
+%% The missing ones may all be shorter, or longer.
+surely(Share, Missing, #{count := Count} = Wall) ->
+    {Least, Most} = dyno_agent_server_parts:ranks(Share, Count, Missing),
+    Low = dyno_histogram:quantile(Wall, Least / Count),
+    High = dyno_histogram:quantile(Wall, min(1, Most / Count)),
+    case dyno_agent_server_parts:is_near({Low, High}, Most =< Count) of
+        true -> quantile(Share, Wall);
+        false -> undefined
+    end.
 
 deviation(#{count := Count} = Wall) ->
     Mean = dyno_histogram:mean(Wall),

@@ -15,7 +15,7 @@ Windows begin and end at whole multiples of the interval, so those of several no
 
 -export([new/1, sums/2, for_sinks/2, groups/0, group/2, group/3, add/3, all_callbacks/1]).
 -export([share/2, pid/1, known_cpu/1, is_dirty/1]).
--export([with_unseen/2, unseen/1, is_biased/2, untimed/1, is_timed/1]).
+-export([with_unseen/2, unseen/1, missing/2, is_biased/2, untimed/1, is_timed/1]).
 -export_type([window/0, of_node/0, group/0, sum/0, callback/0, stage/0, histogram/0]).
 
 -type window() :: #{
@@ -130,10 +130,17 @@ Whether the timed callbacks do not stand for all: of processes that began and en
 last calls are missed, and the quickest lives.
 """.
 -spec is_biased(callback(), sum()) -> boolean().
-is_biased(#{count := All} = Callback, #{ended := Ended} = Sum) ->
+is_biased(#{count := All} = Callback, Sum) ->
+    dyno_agent_server_parts:is_biased(All + unseen(Sum), missing(Callback, Sum)).
+
+-doc "The callbacks without a time, of which some may be unlike the others.".
+-spec missing(callback(), sum()) -> non_neg_integer().
+missing(Callback, #{ended := Ended} = Sum) ->
     Unseen = unseen(Sum),
-    Ended + Unseen > 0 andalso
-        dyno_agent_server_parts:is_biased(All + Unseen, All - untimed(Callback)).
+    case Ended + Unseen of
+        0 -> 0;
+        _ -> Unseen + untimed(Callback)
+    end.
 
 -doc "The callbacks whose times were not measured.".
 -spec untimed(callback()) -> non_neg_integer().

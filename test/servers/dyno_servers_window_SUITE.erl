@@ -44,6 +44,7 @@ groups() ->
             more_alarms_than_are_told,
             short_lives_are_shares_of_the_whole,
             processes_in_no_row_may_be_of_any,
+            a_percentile_that_the_missing_may_change,
             processor_time_of_the_seldom_ones_only,
             a_lost_node_has_rates_of_its_own_time,
             warnings_come_before_notes,
@@ -534,6 +535,23 @@ processes_in_no_row_may_be_of_any(_Config) ->
     end,
     ?assertEqual({[true, true], [true, true], [true, true]}, Told(0)),
     ?assertEqual({[false, true], [false, true], [false, true]}, Told(40)).
+
+%% 5 of 100 were not timed, and may have been the longest, or the shortest.
+a_percentile_that_the_missing_may_change(_Config) ->
+    Of = fun(State, Times) ->
+        Callback = (callback(~"handle_call", Times))#{count := 100, missed := 100 - length(Times)},
+        Kid = (server(~"kid", kid, [Callback]))#{kind := module, state := State},
+        [Sum] = dyno_servers_window:sums(process, dyno_servers_window:new([window([Kid])])),
+        #{p50 := P50, p90 := P90, p99 := P99} = dyno_servers_row:row(Sum, ?SECOND),
+        [is_number(P) || P <- [P50, P90, P99]]
+    end,
+    Like = lists:duplicate(95, 1000),
+    ?assertEqual([true, true, false], Of(ended, Like)),
+    Halves = lists:duplicate(48, 100) ++ lists:duplicate(47, 1000),
+    ?assertEqual([false, true, false], Of(ended, Halves)),
+    ?assertEqual([true, true, true], Of(alive, Like)),
+    ?assertEqual([true, true, true], Of(ended, lists:duplicate(100, 1000))),
+    ?assertEqual([false, false, false], Of(ended, lists:duplicate(85, 1000))).
 
 %% With what to do, and with the limit if it is beyond that.
 said(Row) ->

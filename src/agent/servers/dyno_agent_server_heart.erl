@@ -17,7 +17,7 @@
 %% Another process asks those in a long callback whether they are in a dirty scheduler: there the
 %% runtime counts a wait for the system as running. Only this process waits for their answers.
 
--export([start/1, took/2, took_ns/1, beats/1, looks/2, asks/1]).
+-export([start/1, took/2, took_ns/1, beats/2, looks/2, asks/1]).
 
 %% Numbers in `control` of the hooks.
 -define(TOOK, 3).
@@ -38,8 +38,7 @@
 -spec start(dyno_agent_server_hook:shared()) -> pid().
 start(Shared) ->
     ok = prolong(Shared),
-    _ = spawn_link(dyno_agent_server_wakes, watches, [self(), Shared]),
-    spawn_link(?MODULE, beats, [Shared]).
+    spawn_link(?MODULE, beats, [self(), Shared]).
 
 -doc "Counts the time of a helper.".
 -spec took(non_neg_integer(), dyno_agent_server_hook:shared()) -> ok.
@@ -48,13 +47,14 @@ took(Ns, #{control := Control}) -> atomics:add(Control, ?TOOK, Ns).
 -spec took_ns(dyno_agent_server_hook:shared()) -> non_neg_integer().
 took_ns(#{control := Control}) -> atomics:exchange(Control, ?TOOK, 0).
 
--spec beats(dyno_agent_server_hook:shared()) -> no_return().
-beats(Shared) ->
+-spec beats(pid(), dyno_agent_server_hook:shared()) -> no_return().
+beats(Agent, Shared) ->
     _ = spawn_link(?MODULE, asks, [Shared]),
+    _ = spawn_link(dyno_agent_server_wakes, watches, [Agent, Shared]),
     ok = begin_turn(Shared),
-    beats(now_ns(), Shared).
+    beat(now_ns(), Shared).
 
-beats(DueNs, #{control := Control} = Shared) ->
+beat(DueNs, #{control := Control} = Shared) ->
     timer:sleep(?LATE_MS),
     Now = now_ns(),
     IsLate = since_clock(Shared) > atomics:get(Control, ?DUE) + 1_000_000 * ?LATE_MS,
@@ -62,9 +62,9 @@ beats(DueNs, #{control := Control} = Shared) ->
     case Now >= DueNs of
         true ->
             ok = prolong(Shared),
-            beats(Now + ?TICK_NS, Shared);
+            beat(Now + ?TICK_NS, Shared);
         false ->
-            beats(DueNs, Shared)
+            beat(DueNs, Shared)
     end.
 
 prolong(#{control := Control} = Shared) ->

@@ -41,6 +41,8 @@
 %% A server with more is called too often to be traced.
 -define(MOST_EVENTS, 4000).
 -define(EVENT_NS, 500).
+%% To set breakpoints takes longer, but not on a processor: all schedulers must have passed.
+-define(SET_NS, 2_000_000).
 %% A message that is taken sooner after another one was waiting.
 -define(IDLE_NS, 50_000).
 -define(RECENT_NS, 10_000_000_000).
@@ -70,7 +72,7 @@ watches(Agent, Often, Before, {Own, _} = Server, Shared) ->
                     Counts = maps:groups_from_list(fun({_, Pid, _}) -> Pid end, Events),
                     {_, Most} = lists:max([{length(Of), Pid} || Pid := Of <- Counts]),
                     Agent ! {?MODULE, #{}, Casts},
-                    watches(Agent, Often#{Most => []}, Known, Server, Shared);
+                    watches(Agent, (few(Often))#{Most => []}, Known, Server, Shared);
                 unknown ->
                     Agent ! {?MODULE, #{}, Casts},
                     watches(Agent, Often, Known, Server, Shared);
@@ -80,6 +82,9 @@ watches(Agent, Often, Before, {Own, _} = Server, Shared) ->
                     watches(Agent, Often, Known, Server, Shared)
             end
     end.
+
+few(Often) when map_size(Often) > ?KEPT -> #{};
+few(Often) -> Often.
 
 waits(Ms, Own) ->
     timer:sleep(Ms),
@@ -108,7 +113,6 @@ recent(Often, #{clock := Clock} = Shared) ->
     [{Pid, Counters} || {_, Pid, Counters} <- lists:sublist(lists:sort(Called), ?SERVERS)].
 
 traced(Servers) ->
-    Begun = now_ns(),
     Tracer = spawn_link(?MODULE, collects, []),
     true = erlang:suspend_process(Tracer),
     Session = trace:session_create(dyno_server_wakes, Tracer, []),
@@ -126,10 +130,11 @@ traced(Servers) ->
         fun({Pid, _}) -> flag(Pid, [call, arity, return_to, monotonic_timestamp], Session) end,
         Servers
     ),
-    {Idle, SleptNs} = lists:unzip([
+    Idle = [
         traced(Part, Looks, {Servers, maps:keys(Names), Tracer, Session})
      || {Part, Looks} <- lists:enumerate(?LOOKS)
-    ]),
+    ],
+    Begun = now_ns(),
     true = trace:session_destroy(Session),
     true = unlink(Tracer),
     true = erlang:resume_process(Tracer),
@@ -139,12 +144,13 @@ traced(Servers) ->
         {Ref, Messages} ->
             true = demonitor(Ref, [flush]),
             Events = [event(Of, Names, Kinds) || Of <- Messages, is_event(Of)],
-            {now_ns() - Begun - lists:sum(SleptNs), lists:sort(lists:append(Idle) ++ Events)};
+            Ordered = lists:sort(lists:append(Idle) ++ Events),
+            {?SET_NS + now_ns() - Begun, Ordered};
         {'DOWN', Ref, process, Tracer, _} ->
             {0, []}
     end.
 
-%% The beginning of the part, the servers that are idle then, and the time in which nothing was done.
+%% The beginning of the part, and the servers that are idle then.
 traced(Part, Looks, {Servers, Names, Tracer, Session}) ->
     lists:foreach(
         fun({MFA, Spec, Options}) -> trace:function(Session, MFA, Spec, Options) end,
@@ -158,7 +164,8 @@ traced(Part, Looks, {Servers, Names, Tracer, Session}) ->
         {ended, _, _} <- [dyno_agent_server_counters:under_way(Counters)],
         {_, 0} <- [process_info(Pid, message_queue_len)]
     ],
-    {[{Now, none, Part} | Idle], until_full(Looks, Tracer, element(1, hd(Servers)), 0)}.
+    ok = until_full(Looks, Tracer, element(1, hd(Servers))),
+    [{Now, none, Part} | Idle].
 
 names(Pid) ->
     [{Pid, Pid} | [{Name, Pid} || {_, Name} <- [process_info(Pid, registered_name)]]].
@@ -189,15 +196,13 @@ senders(Part, Names) ->
                 [{MFA, First(Arity, Told), [local]} || {_, _, Arity} = MFA <- Begins]
     end.
 
-until_full(0, _Tracer, _Own, SleptNs) ->
-    SleptNs;
-until_full(Looks, Tracer, Own, SleptNs) ->
+until_full(0, _Tracer, _Own) ->
+    ok;
+until_full(Looks, Tracer, Own) ->
     waits(?LOOK_MS, Own),
     case process_info(Tracer, message_queue_len) of
-        {_, Few} when Few =< ?MOST_EVENTS ->
-            until_full(Looks - 1, Tracer, Own, SleptNs + 1_000_000 * ?LOOK_MS);
-        _ ->
-            SleptNs
+        {_, Few} when Few =< ?MOST_EVENTS -> until_full(Looks - 1, Tracer, Own);
+        _ -> ok
     end.
 
 -doc false.
@@ -232,6 +237,8 @@ event({trace_ts, Pid, return_to, _, At}, _Names, _Kinds) ->
 -doc "The delays in the two parts of a time, from its events in order.".
 -spec paired([{At :: integer(), pid(), event()} | {At :: integer(), none, 1 | 2}]) ->
     #{pid() => woken()}.
+paired([]) ->
+    #{};
 paired(Events) ->
     IsMark = fun({_, Pid, _}) -> Pid =:= none end,
     [_ | Of] = lists:dropwhile(fun(Event) -> not IsMark(Event) end, Events),

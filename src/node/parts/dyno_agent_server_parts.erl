@@ -8,7 +8,7 @@
 %% side only.
 
 -export([tables/0, metrics/0, histograms/0, warnings/2]).
--export([waited/2, waited_columns/4, is_biased/2, untimed_ns/1]).
+-export([waited/2, waited_columns/4, is_biased/2, ranks/3, is_near/2, untimed_ns/1]).
 -export_type([waited/0]).
 
 -type window() :: dyno_agent_servers:window().
@@ -27,8 +27,8 @@
 -define(MOST_HISTOGRAMS, 50).
 %% If counted for less of its life, a server is known in part.
 -define(WHOLE, 0.99).
-%% The least share of callbacks that stands for all.
--define(NEARLY_ALL, 0.9).
+%% The rest stands for all if no more are missing, and a quantile is told if its bounds are as near.
+-define(FEW, 0.1).
 %% The runtime does not time a server that has a hook and more callbacks a second (half of the
 %% agent's limit, which follows the window before).
 -define(OFTEN, 1000).
@@ -198,7 +198,7 @@ with_woken(#{woken := #{buckets := [_ | _] = Woken}, woken_of := Of} = Sum) ->
     #{delay_high := #{buckets := Most}} = Sum,
     Traced = sum_of(Woken),
     Idle = sum_of(High),
-    case is_biased(Of, Traced) orelse Zero > 0 orelse Traced < 2 of
+    case is_biased(Of, Of - Traced) orelse Zero > 0 orelse Traced < 2 of
         true ->
             without_woken(Sum);
         false ->
@@ -244,12 +244,20 @@ unseen(Window) -> maps:get(calls, maps:get(unseen, Window, #{}), 0).
 may_miss([#{state := alive}], _Window) -> 0;
 may_miss(_Of, Window) -> unseen(Window).
 
--doc """
-Whether the timed callbacks are too few to stand for all, if some are of processes that ended: the
-quickest lives are missed.
-""".
--spec is_biased(All :: non_neg_integer(), Timed :: non_neg_integer()) -> boolean().
-is_biased(All, Timed) -> Timed < ?NEARLY_ALL * All.
+-doc "Whether too many are missing, of processes that ended: the quickest lives are missed.".
+-spec is_biased(All :: non_neg_integer(), Missing :: non_neg_integer()) -> boolean().
+is_biased(All, Missing) -> Missing > ?FEW * All.
+
+-doc "The ranks of a quantile in some values if all the missing ones are less, or more.".
+-spec ranks(Share :: float(), Count :: pos_integer(), Missing :: non_neg_integer()) ->
+    {pos_integer(), pos_integer()}.
+ranks(Share, Count, Missing) ->
+    Rank = max(1, ceil(Share * (Count + Missing))),
+    {max(1, Rank - Missing), Rank}.
+
+-doc "Whether the values at two ranks are nearly equal. The second one is missing if not known.".
+-spec is_near({number(), number()}, IsKnown :: boolean()) -> boolean().
+is_near({Low, High}, IsKnown) -> IsKnown andalso High =< (1 + ?FEW) * Low.
 
 %% A server that was busy when dyno came had no hook yet; its calls were counted by turns.
 is_in_part(#{life_ns := LifeNs} = Server) -> counted_ns(Server) < ?WHOLE * LifeNs.
@@ -291,25 +299,24 @@ callbacks(#{servers := Servers} = Window) ->
             count => sum(count, Calls),
             exceptions => exceptions(Of, sum(exceptions, Calls)),
             sum_ns => lists:sum([time(Call) || Call <- Calls]),
-            p50 => quantile(0.5, Buckets),
-            p99 => quantile(0.99, Buckets),
+            p50 => quantile(0.5, Missing, Buckets),
+            p99 => quantile(0.99, Missing, Buckets),
             buckets => Buckets
         }
      || {Name, _Module} := Of <- by([name, module], Servers),
         InPart <- [unseen(Window) > 0 orelse lists:any(fun is_in_part/1, Of)],
         {Callback} := Calls <- by([name], lists:append([C || #{callbacks := C} <- Of])),
-        Unseen <- [may_miss(Of, Window)],
-        Buckets <- [told(merged([Wall || #{wall := Wall} <- Calls]), Unseen, Calls, Of)]
+        All <- [merged([Wall || #{wall := Wall} <- Calls])],
+        Missing <- [missing(sum_of(All), Calls, Of, may_miss(Of, Window))],
+        Buckets <- [[B || not is_biased(sum_of(All) + Missing, Missing), B <- All]]
     ],
     lists:sort(fun(A, B) -> map_get(sum_ns, A) >= map_get(sum_ns, B) end, Rows).
 
-%% Nothing, if the quickest calls may be missing.
-told(Buckets, Unseen, Calls, Servers) ->
-    Ended = [Pid || #{pid := Pid, state := State} <- Servers, State =/= alive],
-    All = sum(count, Calls) + Unseen,
-    case (Ended =/= [] orelse Unseen > 0) andalso is_biased(All, sum_of(Buckets)) of
-        true -> [];
-        false -> Buckets
+%% Of processes that ended, those that are not timed may be unlike the others.
+missing(Timed, Calls, Servers, Unseen) ->
+    case lists:any(fun(#{state := State}) -> State =/= alive end, Servers) orelse Unseen > 0 of
+        true -> max(0, sum(count, Calls) + Unseen - Timed);
+        false -> 0
     end.
 
 %% An event manager removes a handler that fails, and goes on.
@@ -330,10 +337,15 @@ merged(Histograms) ->
     Counted = [Buckets || #{buckets := Buckets} <- Histograms],
     lists:foldl(fun dyno_agent_server_process:merge_buckets/2, [], Counted).
 
-quantile(_Share, []) ->
+quantile(_Share, _Missing, []) ->
     undefined;
-quantile(Share, Buckets) ->
-    value(max(1, ceil(Share * sum_of(Buckets))), Buckets).
+quantile(Share, Missing, Buckets) ->
+    Count = sum_of(Buckets),
+    {Least, Most} = ranks(Share, Count, Missing),
+    case is_near({value(Least, Buckets), value(min(Count, Most), Buckets)}, Most =< Count) of
+        true -> value(max(1, ceil(Share * Count)), Buckets);
+        false -> undefined
+    end.
 
 sum_of(Buckets) -> lists:sum([Count || {_, Count} <- Buckets]).
 
@@ -407,7 +419,7 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
             ~"servers_unseen",
             "~ts callbacks of ~ts are in no row: their processes ended before dyno could ask what "
             "they were, or before there was room for them; rows are lower bounds (>), and "
-            "percentiles are not known if these are more than 10 %",
+            "percentiles that they may change by more than 10 % are not known",
             [{Unseen, ~"count"}, Role]
         },
         {
