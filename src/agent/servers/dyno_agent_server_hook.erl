@@ -67,7 +67,7 @@ asking and asked stage. `each`: the process that gets single calls.
     delay :: dyno_agent_server_delay:t(),
     %% Of GenStage: the other stages, and whether the user's module is known.
     peers = #{} :: #{pid() => peer()},
-    stage = unknown :: unknown | known,
+    stage = false :: boolean(),
     %% Of a stage in the middle: the series of messages that ran its callback, and that did not.
     ran = none :: none | {non_neg_integer(), non_neg_integer()},
     %% The time and message from which a flood is looked for; `never` if continuations need the end
@@ -133,7 +133,7 @@ asking and asked stage. `each`: the process that gets single calls.
 id() -> {?MODULE, hook}.
 
 -doc "Queue lengths, message delays, events per GenStage message, or times from demand to events.".
--spec buckets(queue | delay | most_delay | most_woken | batch | answer, dyno_agent_server_counters:values()) ->
+-spec buckets(atom(), dyno_agent_server_counters:values()) ->
     [{Index :: non_neg_integer(), Count :: pos_integer()}].
 buckets(What, #{series := Series}) ->
     Ids = #{
@@ -168,11 +168,7 @@ debug(Pid, Counters, #{clock := Clock} = Shared) ->
                 Other => {Number, asked({Pid, Other}), asked({Other, Pid})}
              || Number := Other <- Peers
             },
-        stage =
-            case Module of
-                unknown -> unknown;
-                _ -> known
-            end,
+        stage = Module =/= unknown,
         flood = {Now, 0},
         delay = dyno_agent_server_delay:new(Now)
     },
@@ -564,13 +560,7 @@ stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook 
         _ ->
             ok
     end,
-    kept(
-        State,
-        case Hook of
-            #hook{stage = known} -> Hot;
-            #hook{} -> Hot#hot{hook = stage_told(State, Hook)}
-        end
-    );
+    kept(State, Hot#hot{hook = stage_told(State, Hook)});
 stage(_State, Hot) ->
     Hot.
 
@@ -598,8 +588,8 @@ ran(HasRun, #hot{series = Series, hook = #hook{ran = {Run, Not}, names = Names}}
         #{} -> Hot
     end.
 
-stage_told(#{mod := Module, type := Type}, #hook{shared = #{names := Table}} = Hook) ->
-    true = ets:insert(Table, {{self(), stage, 1}, {Module, Type}}),
-    Hook#hook{stage = known};
+stage_told(#{mod := Of, type := Type}, #hook{stage = false, shared = #{names := Table}} = Hook) ->
+    true = ets:insert(Table, {{self(), stage, 1}, {Of, Type}}),
+    Hook#hook{stage = true};
 stage_told(_State, Hook) ->
     Hook.

@@ -6,8 +6,8 @@
 %% One measured process: its identity, the way of measuring, and the facts beside the counters.
 %% Makes its part of a window. Pure.
 
--export([new/3, rename/2, named/2, queue/2, observe/4, woken/2, ended/4, is_ended/1, next/4, part/2]).
--export([hook/3, flag/3, is_silent/2]).
+-export([new/3, rename/2, named/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
+-export([woken/2, hook/3, flag/3, is_silent/2]).
 -export([merge_buckets/2, callback_name/1, is_message/1]).
 -export_type([t/0, outcome/0, taken/0, measured/0]).
 

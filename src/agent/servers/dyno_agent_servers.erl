@@ -171,40 +171,8 @@ measured.
     subscriptions := [#{from := pid(), to := pid(), events := non_neg_integer()}]
 }.
 
--type state() :: #{
-    config := config(),
-    shared := dyno_agent_server_hook:shared(),
-    heart := pid(),
-    set := dyno_agent_server_set:t(),
-    times := dyno_agent_server_breakpoints:t(),
-    life := dyno_agent_server_life:t(),
-    managers := dyno_agent_server_managers:t(),
-    level := dyno_agent_server_level:t(),
-    probes := dyno_agent_server_window:probes(),
-    each := #{
-        left := non_neg_integer(), per_second := pos_integer(), until := integer()
-    },
-    ticks := non_neg_integer(),
-    %% Whether a process has begun in this window that the runtime times from its first call on.
-    begun := boolean(),
-    %% Processes that were called in the last window and whose hooks counted nothing.
-    silent := [pid()],
-    %% The runtime's times of processes still unknown at the window's end.
-    unknown := dyno_agent_server_breakpoints:times(),
-    outstanding := #{pid() => integer()},
-    %% The window's start on both clocks; this process's work and messages in it.
-    started := integer(),
-    started_system := integer(),
-    schedulers := [tuple()],
-    processor_ns := non_neg_integer(),
-    own_ns := non_neg_integer(),
-    own_served := #{info := non_neg_integer(), cast => non_neg_integer()},
-    %% For the level: the schedulers a second ago; the share of all that the last window took.
-    second := [tuple()],
-    share := float(),
-    %% The cost of measuring since a time, and that time.
-    spent := {Took :: float(), Since :: non_neg_integer()}
-}.
+%% Made in init/1 and begin_window/2.
+-type state() :: #{atom() => term()}.
 
 -define(MOST, 1000).
 -define(SHARE, 0.1).

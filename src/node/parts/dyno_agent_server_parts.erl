@@ -156,7 +156,7 @@ waited_columns(Name, Title, Key, Properties) ->
     ].
 
 -doc """
-The delay that this share of the messages did not exceed, and its bounds. The delay is unknown if the
+The delay that this share of the messages did not exceed, and its bounds. It is unknown if the
 bounds are too far apart, as with few looks at the queue. A message that was missed may have waited
 for any time.
 """.
@@ -207,11 +207,12 @@ with_woken(#{woken := #{buckets := [_ | _] = Woken}, woken_of := Of} = Sum) ->
                     times(Traced, Buckets), times(Idle, Woken)
                 )
             end,
-            {With(minus(Least, [{0, Idle}])), #{buckets => With(minus(Most, High))}, Traced, fun(Ns) ->
+            Off = fun(Ns) ->
                 Index = dyno_agent_server_counters:index(Ns),
                 Share = sum_of([B || {I, _} = B <- Woken, I =< Index]) / Traced,
                 ceil(2 * math:sqrt(Share * (1 - Share) / Traced) * Idle * Traced)
-            end}
+            end,
+            {With(minus(Least, [{0, Idle}])), #{buckets => With(minus(Most, High))}, Traced, Off}
     end;
 with_woken(Sum) ->
     without_woken(Sum).
