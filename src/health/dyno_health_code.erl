@@ -70,10 +70,7 @@ restarts(Looks) ->
         fun({Of, _}) -> Of end,
         fun({_, How}) -> How end,
         [{{name, N}, replaced} || #{~"names" := Of} <- Looks, N <- Of] ++
-            [
-                {{children, S}, C}
-             || #{~"children" := Of} <- Looks, #{~"supervisor" := S} = C <- Of
-            ]
+            [{{children, S}, C} || #{~"children" := Of} <- Looks, #{~"supervisor" := S} = C <- Of]
     ),
     [restarted(Of, Times, Looks) || Of := Times <- Replaced, length(Times) >= 2].
 
@@ -238,10 +235,7 @@ hanging_code() ->
 reloads(Looks) ->
     All = maps:groups_from_list(
         fun(#{~"module" := Module}) -> Module end,
-        [
-            R
-         || #{~"reloads" := Of} <- Looks, R <- Of, not maps:get(~"is_missing", R, false)
-        ]
+        [R || #{~"reloads" := Of} <- Looks, R <- Of, not maps:get(~"is_missing", R, false)]
     ),
     [
         finding(warning, {reloads, reloads, 94}, {Module, Times}, #{
@@ -303,9 +297,7 @@ timers(Looks) ->
     Share = busy_share(~"timer_server", Looks),
     Loops = lists:sum([
         N
-     || {Name, #{~"count" := N}} <- maps:to_list(
-            groups(last(Looks))
-        ),
+     || {Name, #{~"count" := N}} <- maps:to_list(groups(last(Looks))),
         string:prefix(Name, ~"timer:interval_loop") =/= nomatch
     ]),
     PerS = mean_per_s(~"spawned", Looks),
@@ -450,9 +442,7 @@ timers_set(Looks) ->
             none -> ~"";
             {Text, _} -> Text
         end,
-    known([mean([~"values", ~"vm.reductions"], Looks)], ~"work was not read", fun(
-        Reductions
-    ) ->
+    known([mean([~"values", ~"vm.reductions"], Looks)], ~"work was not read", fun(Reductions) ->
         [
             finding(warning, {timers_set, timers_set, 65}, {~"timers", PerS}, #{
                 text => text("processes set ~ts timers a second, and do little else", [

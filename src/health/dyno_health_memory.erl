@@ -189,10 +189,7 @@ until_full(PerS, Looks) ->
 
 held(Looks) ->
     Of = fun(Look) ->
-        [
-            at([~"values", Name], Look)
-         || Name <- [~"os.vm.rss", ~"vm.memory.total"]
-        ]
+        [at([~"values", Name], Look) || Name <- [~"os.vm.rss", ~"vm.memory.total"]]
     end,
     [Before, Now] = [Of(Look) || Look <- latest(2, Looks)],
     known(Now, ~"resident memory was not read", fun(Rss, Total) ->

@@ -342,9 +342,7 @@ stuck_at(Pid, Asked, Stack, For) ->
     #{~"time_ms" := First} = hd(Asked),
     Own = [F || F <- Stack, not is_system(F)],
     IsSuspended = [] =/= [F || F <- Stack, is_one_of(F, [~"sys:suspend_loop"])],
-    Waits = [
-        "waits in ", place(Stack), [[" for ", W] || W <- lists:sublist(For, 1)]
-    ],
+    Waits = ["waits in ", place(Stack), [[" for ", W] || W <- lists:sublist(For, 1)]],
     {Does, Weight} =
         case writes_log(Stack) of
             %% Before the events that it does not write.

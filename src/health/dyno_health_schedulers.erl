@@ -204,10 +204,7 @@ long_schedules(Looks) ->
 %% Native functions count few reductions. With many reductions it is Erlang code or a BIF, which may
 %% be late only because other programs have the processor.
 long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
-    Counted = [
-        R
-     || L <- tl(Looks), #{Group := #{~"reductions" := R}} <- [groups(L)]
-    ],
+    Counted = [R || L <- tl(Looks), #{Group := #{~"reductions" := R}} <- [groups(L)]],
     Worked = lists:sum(Counted),
     %% In a large node not all groups are counted.
     Native = Counted =/= [] andalso Worked < ?NATIVE_REDUCTIONS * N,

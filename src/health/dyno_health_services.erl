@@ -270,9 +270,7 @@ one_sided(Views) ->
         node(
             Node,
             text("~ts does not see ~ts, which this node sees", [Node, lists:join(", ", Of)]),
-            [
-                "Or it starts with connect_all false, on purpose."
-            ]
+            ["Or it starts with connect_all false, on purpose."]
         )
      || {Node, Of} = Missing <- B, lists:member(Missing, A)
     ].

@@ -46,10 +46,7 @@ is_registrar(Stack) -> lists:member(~"global:loop_the_registrar/0", Stack).
 
 -spec edges(dyno_health_look:look()) -> [{binary(), binary()}].
 edges(#{~"calls" := Calls}) ->
-    lists:uniq([
-        {From, To}
-     || #{~"from" := From, ~"to" := To} <- Calls, From =/= To
-    ]);
+    lists:uniq([{From, To} || #{~"from" := From, ~"to" := To} <- Calls, From =/= To]);
 edges(_) ->
     [].
 
