@@ -314,10 +314,7 @@ again(#{~"runs" := Runs, ~"verdicts" := Verdicts, ~"status" := Status} = Documen
 again(Document) ->
     again(Document#{~"verdicts" => []}).
 
--doc """
-The recording with findings from its looks, if any, without verdicts: for recordings that were made
-to see more than problems.
-""".
+-doc "Another command's recording with findings from its looks, without verdicts.".
 -spec with_findings(dyno_recording:document()) -> dyno_recording:document().
 with_findings(#{~"runs" := Runs, ~"command" := Command} = Document) when Command =/= ~"doctor" ->
     dyno_threshold:judge_findings(

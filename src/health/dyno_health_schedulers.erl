@@ -50,16 +50,8 @@ dirty_io(Looks) ->
     end).
 
 dirty_io(Busy, Count, Cpu, Looks) ->
-    {Waiting, Who} = waiting_in(
-        [
-            ~"prim_file:open_nif/2",
-            ~"prim_file:open/2",
-            ~"prim_file:read_nif/2",
-            ~"prim_file:write_nif/2",
-            ~"prim_file:sync_nif/2"
-        ],
-        last(Looks)
-    ),
+    Calls = [<<"prim_file:", Name/binary>> || Name <- [~"open", ~"read_", ~"write_", ~"sync_"]],
+    {Waiting, Who} = waiting_in(Calls, last(Looks)),
     Running = running_in(~"prim_file:", Looks),
     Files = lists:uniq(lists:append([Of || #{~"stuck_files" := Of} <- tl(Looks)])),
     Unused = [" and hardly used a processor" || Cpu =/= unknown],

@@ -297,10 +297,7 @@ holder(Pid) ->
         stack => dyno_agent_suspect:frames(lists:append([Stack || {_, Stack} <- Standing]))
     }.
 
--doc """
-Nodes to which a sender would be suspended; asked only if a process is suspended. Sends to an unused
-name.
-""".
+-doc "Nodes to which a sender would be suspended, if a process is suspended.".
 -spec full_links(Suspended :: non_neg_integer()) -> [binary()].
 full_links(0) ->
     [];
@@ -311,9 +308,7 @@ full_links(_Suspended) ->
         nosuspend =:= erlang:send({?MODULE, Node}, [], [nosuspend, noconnect])
     ].
 
--doc """
-Holders of binaries among these processes and the largest tables; only if binaries take much memory.
-""".
+-doc "Holders of binaries among these processes and the largest tables, if these take much.".
 -spec binaries([pid()]) -> #{atom() => term()}.
 binaries(Waiting) ->
     case erlang:memory(binary) > ?BINARY_BYTES of

@@ -60,10 +60,7 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 -define(WRITES, [insert, insert_new, delete, update_counter, update_element]).
 -define(SCANS, [match, match_object, match_delete, select, select_count, select_delete]).
 
--doc """
-The keys of itself that each process reads by `process_info/2`, and how often a second: some keys
-take time in proportion to the queue. Calls are traced for 0.4 s, for 20 processes at most.
-""".
+-doc "The keys of itself that each process reads by `process_info/2`, and how often a second.".
 -spec inspections([pid()]) -> #{pid() => #{inspects := #{item := binary(), per_s := number()}}}.
 inspections(Pids) ->
     of_calls([{{erlang, process_info, 2}, true}], Pids, #{}, fun inspected/1).
@@ -132,11 +129,7 @@ ended(EndsMs, More, Done) ->
         }
     ).
 
--doc """
-The use of ETS tables by each process: the functions with which it reads whole tables, and the table
-that it writes again and again. Calls are traced as those of `inspections/1`. `late` if the node is
-too busy for that.
-""".
+-doc "How each process uses ETS tables; `late` if the node is too busy for that.".
 -spec tables([pid()]) ->
     #{
         pid() => #{
@@ -232,10 +225,7 @@ writes([_, _, _, _ | _] = Of) ->
 writes(_Few) ->
     #{}.
 
--doc """
-The function with which each process sets most timers or monitors, and how often a second. Calls are
-traced as those of `inspections/1`.
-""".
+-doc "The function with which each process sets most timers or monitors, and how often a second.".
 -spec setters([pid()]) -> #{pid() => #{sets := #{function := binary(), per_s := number()}}}.
 setters(Pids) ->
     of_calls([{F, true} || F <- ?SETTERS], Pids, #{}, fun(Called) ->
@@ -248,10 +238,7 @@ setters(Pids) ->
         }
     end).
 
--doc """
-The processes that ran for 20 ms and more without a pause, and for how many milliseconds at most: in
-native functions, if the node makes few reductions. All processes are traced for 0.4 s.
-""".
+-doc "The processes that ran for 20 ms and more without a pause, and their most milliseconds.".
 -spec long_runs() -> #{pid() => pos_integer()}.
 long_runs() ->
     within(
@@ -335,10 +322,7 @@ counted(Session, Functions) ->
      || F <- Functions
     ].
 
--doc """
-Counts restarts of children, exits, log events, collections and hibernations; it ends with the
-calling process. If breakpoints take long, as with long native calls, some are not counted.
-""".
+-doc "Counts calls of all processes until the caller ends, but none whose breakpoint takes long.".
 -spec count(boolean()) -> trace:session().
 count(Breakpoints) ->
     Session = trace:session_create(?MODULE, self(), []),
@@ -459,11 +443,7 @@ told(EndsMs, Left) ->
     after max(0, EndsMs - erlang:monotonic_time(millisecond)) -> []
     end.
 
--doc """
-The modules that the code server loads, each with the number of times seen in 0.4 s at most, and in
-a second: each time it writes an entry in its table. Modules that
-it looks for in vain are missing (`is_missing`).
-""".
+-doc "The modules that the code server loads, or looks for in vain (`is_missing`).".
 -spec reloads() ->
     [
         #{
@@ -497,10 +477,7 @@ reloads() ->
         ]
     end).
 
--doc """
-The functions that many intervals of the module timer run, the most frequent first, by some of their
-processes. Calls are traced as those of `inspections/1`.
-""".
+-doc "The functions that many intervals of the module timer run, the most frequent first.".
 -spec intervals([pid()]) -> [binary()].
 intervals(Loops) when length(Loops) < ?MANY_INTERVALS ->
     [];

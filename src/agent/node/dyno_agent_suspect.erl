@@ -135,10 +135,7 @@ places(Standing) ->
      || {Count, Stack} <- lists:sublist(Most, ?MOST_PLACES)
     ].
 
--doc """
-Calls by processes with these stacks: caller and monitored server; also the servers' own. A server
-of another node has its node in its name.
-""".
+-doc "Calls by processes with these stacks, and by their servers: caller and monitored server.".
 -spec calls([{pid(), [mfa()]}]) -> [#{from | to := binary(), from_name | to_name := binary()}].
 calls(Standing) ->
     First = edges(lists:sublist(callers(Standing), ?MOST_CALLS)),
@@ -253,9 +250,7 @@ relations(Pid, Queue, Links) ->
         _ -> #{}
     end.
 
--doc """
-Size of the binaries that each group of these processes refers to, as collections count them.
-""".
+-doc "The size of the binaries that each group of these processes refers to.".
 -spec holders([pid()]) ->
     [#{group := binary(), processes := pos_integer(), bytes := non_neg_integer()}].
 holders(Pids) ->
@@ -279,9 +274,7 @@ holders(Pids) ->
      || Group := Of <- Groups
     ].
 
--doc """
-In ten rows of each readable table: the size of the binaries, and of those that they are parts of.
-""".
+-doc "Of ten rows of each readable table: the size of its binaries, and of what they are parts of.".
 -spec kept([ets:table()]) ->
     [#{name := binary(), own_bytes := non_neg_integer(), kept_bytes := non_neg_integer()}].
 kept(Tables) ->

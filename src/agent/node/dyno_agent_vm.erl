@@ -6,24 +6,11 @@
 Reads statistics of the Erlang VM: schedulers, run queues, memory, collections. `describe/0` lists
 every value with unit and title.
 
-```
-ok = dyno_agent_vm:enable(),
-Before = dyno_agent_vm:read(),
-...
-#{~"vm.run_queue.normal" := Waiting} = dyno_agent_vm:difference(Before, dyno_agent_vm:read()).
-```
-
 ## Cost
 
-`read/0` takes 90 to 150 us (2 schedulers, OTP 27 and 29), most of it in four calls that ask every
-scheduler: `erlang:memory/0` (30-40 us), `scheduler_wall_time_all` (10-40 us), `garbage_collection`
-(6-26 us) and `io` (5-29 us). Nothing walks over processes, ports or tables.
-
-A scheduler answers between two processes. A NIF that does not yield delays a reading; rates stay
-right, because every reading carries its time.
-
-`enable/0` makes each scheduler read the clock when it starts and stops working, until the last
-process that enabled it has ended or disabled it.
+A reading takes 90 to 150 us (2 schedulers, OTP 27 and 29), most of it in four calls that ask every
+scheduler; nothing walks over processes, ports or tables. A scheduler answers between two processes:
+a NIF that does not yield delays a reading. Rates stay right: every reading carries its time.
 """.
 
 %% Reading
@@ -52,11 +39,7 @@ process that enabled it has ended or disabled it.
 
 -define(MEMORY, [total, processes, system, atom, binary, code, ets]).
 
--doc """
-Makes the runtime measure scheduler utilisation while the calling process lives.
-
-Without it the values have no utilisation.
-""".
+-doc "Makes the runtime measure scheduler utilisation while the calling process lives.".
 -spec enable() -> ok.
 enable() ->
     _ = erlang:system_flag(scheduler_wall_time, true),
