@@ -10,10 +10,8 @@
 %% cookie.
 %%
 %% All users of a machine can read a program's arguments, so a cookie is never an argument. A node
-%% on
-%% this machine reads the user's file too, or this node's file in a private folder, its home at
-%% boot.
-%% If the node then has another cookie, it gets this node's over its control pipe (`agree/1`).
+%% on this machine reads the user's file too, or this node's file in a private folder, its home at
+%% boot. If the node then has another cookie, it gets this node's over its control pipe (`agree/1`).
 
 -export([prepare/0, own/0, environment/0, file/0, agree/1, missing/0, forget/0]).
 -export([format_error/1, fault/1]).

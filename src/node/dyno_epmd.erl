@@ -4,13 +4,11 @@
 -module(dyno_epmd).
 -moduledoc false.
 %% The node discovery of the program dyno (`-epmd_module`): OTP's or the user's `-epmd_module`,
-%% which
-%% also sets this node's cookie.
+%% which also sets this node's cookie.
 %%
 %% With `-nocookie` OTP reads no file and sets a well-known cookie. A node registers its name when
-%% it
-%% already listens but does not accept yet. Only at this moment can the cookie be replaced without a
-%% time in which another user of the machine could connect.
+%% it already listens but does not accept yet. Only at this moment can the cookie be replaced
+%% without a time in which another user of the machine could connect.
 
 -export([start_link/0, register_node/3, port_please/2, port_please/3, address_please/3]).
 -export([listen_port_please/2, names/1]).

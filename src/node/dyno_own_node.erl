@@ -9,8 +9,7 @@
 %% thousand times learns at most 64. The port mapper (epmd) knows the free names.
 %%
 %% If all of dyno's nodes are on this machine, it listens only on the loopback address. The port
-%% mapper
-%% starts as in `erl -sname`, for the whole machine, or at `ERL_EPMD_ADDRESS`.
+%% mapper starts as in `erl -sname`, for the whole machine, or at `ERL_EPMD_ADDRESS`.
 
 -export([start/1, is_ours/1, is_here/1, loopback/1, peer/2, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).

@@ -2,16 +2,17 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_peer).
--moduledoc false.
-%% Starts a node for a suite's load, on this machine, with the suite's code paths and, in a rebar3
-%% or
-%% Mix project, its configuration.
-%%
-%% The node is linked to the process that starts it. Started in `init_suite/0`, it lives as long as
-%% the
-%% test and ends with it in any case, also when dyno is killed.
-%%
-%% {ok, Node} = dyno_peer:start(#{name => "shop", applications => [shop]}).
+-moduledoc """
+Starts a node for a suite's load, on this machine, with the suite's code paths and, in a rebar3 or
+Mix project, its configuration.
+
+The node is linked to the process that starts it. Started in `init_suite/0`, it lives as long as the
+test and ends with it in any case, also when dyno is killed.
+
+```erlang
+{ok, Node} = dyno_peer:start(#{name => "shop", applications => [shop]}).
+```
+""".
 
 -export([start/1, stop/1, is_started/1, format_error/1]).
 -export_type([options/0, reason/0]).
@@ -172,6 +173,7 @@ fail(Peer, Node, Reason) ->
     ok = stop_peer(Peer, Node),
     {error, Reason}.
 
+-doc "Ends a node that this process started.".
 -spec stop(node()) -> ok.
 stop(Node) ->
     case get({?MODULE, Node}) of
@@ -189,6 +191,7 @@ stop_peer(Peer, Node) ->
         exit:_ -> ok
     end.
 
+-doc "Whether this dyno started the node, so that no other users depend on it.".
 -spec is_started(node()) -> boolean().
 is_started(Node) ->
     Node =:= node() orelse persistent_term:get({?MODULE, Node}, unknown) =:= started.

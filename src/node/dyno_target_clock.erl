@@ -7,8 +7,7 @@
 %%
 %% A node is asked repeatedly for its clock. If the answer took T, the clock is assumed to have been
 %% read in the middle: the error is at most T/2. The quickest answer counts (Cristian,
-%% "Probabilistic
-%% clock synchronization", 1989).
+%% "Probabilistic clock synchronization", 1989).
 
 -export([measure/1, shift_ms/3]).
 -export_type([clock/0, reading/0]).

@@ -6,11 +6,9 @@
 %% Asks a node for its full name, to find out why a connection failed.
 %%
 %% The port mapper (epmd) knows a node's port, but only the part of its name before the `@`. The
-%% node
-%% tells its whole name before it asks for a cookie: the first steps of the distribution's handshake
-%% (version 6, of OTP 23 and later). The connection is then closed; the node logs nothing and keeps
-%% no
-%% connection.
+%% node tells its whole name before it asks for a cookie: the first steps of the distribution's
+%% handshake (version 6, of OTP 23 and later). The connection is then closed; the node logs nothing
+%% and keeps no connection.
 %%
 %% probe                                     node
 %% send_name   'N' Flags Creation Name  -->

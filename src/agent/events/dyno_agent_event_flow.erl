@@ -6,9 +6,8 @@
 %% Chooses the processes to cut off, so that waiting events stay within a limit. Pure.
 %%
 %% A tracer cannot slow traced processes: its backlog waits in its mailbox. From half of the limit
-%% on,
-%% a share of the processes is cut off, chosen by identifier and so stable under load; at the limit,
-%% all are. Their partitions end with a gap; the others stay whole.
+%% on, a share of the processes is cut off, chosen by identifier and so stable under load; at the
+%% limit, all are. Their partitions end with a gap; the others stay whole.
 
 -export([new/1, sample/4, fill/3, words/1, is_cut/2, defaults/0]).
 -export_type([t/0, limits/0]).

@@ -4,14 +4,11 @@
 -module(dyno_agent_event_session).
 -moduledoc false.
 %% A trace session for events of processes: traces only the events that monitors need, filtered
-%% before
-%% sending.
+%% before sending.
 %%
 %% `new/1` traces processes that start later, each from its first event. `ignore/2` stops events of
-%% an
-%% unwanted process, which costs two or three messages. No process is ever suspended. Nothing relies
-%% on
-%% `trace:delivered/2`, which is no barrier for a running process.
+%% an unwanted process, which costs two or three messages. No process is ever suspended. Nothing
+%% relies on `trace:delivered/2`, which is no barrier for a running process.
 
 -export([open/3, close/1, new/1, names/1, follow/2, ignore/2, is_traced/2]).
 -export_type([t/0]).

@@ -4,8 +4,7 @@
 -module(dyno_agent_inline_verify).
 -moduledoc false.
 %% Runs monitors in the monitored processes, whose modules were woven with `dyno_inline`. With
-%% `stop`
-%% a process that is about to break a property exits instead.
+%% `stop` a process that is about to break a property exits instead.
 %%
 %% There are no traces and no queues. A slow monitor slows its process, one that never returns stops
 %% it; a killed process has no `exit`. Another process checks and reports deadlines, without an

@@ -4,8 +4,7 @@
 -module(dyno_agent_partition).
 -moduledoc false.
 %% Runs monitors on events, in a partition for each process, which its `spawned` event opens. Pure:
-%% for
-%% a running system, a recording, and every order of events in tests.
+%% for a running system, a recording, and every order of events in tests.
 %%
 %% spawned(P) -> open: the monitors that the choice gives P     nobody's -> {ignore, P}
 %% event of P -> each monitor of P that wants such events       decided  -> {verdict, Report}

@@ -4,8 +4,7 @@
 -module(dyno_agent_verdicts).
 -moduledoc false.
 %% Counts effects of partitions, beyond the life of the counting process, and reports urgent ones:
-%% at
-%% most a hundred `no` a second, and the first crashes of each monitor. The receiver gets
+%% at most a hundred `no` a second, and the first crashes of each monitor. The receiver gets
 %% `{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed, Module, Process,
 %% Why}}`.
 

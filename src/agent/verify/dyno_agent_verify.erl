@@ -153,8 +153,22 @@ stop(#{session := Session, tracer := Tracer, shards := Shards} = State) ->
     Done = fun() -> done(State) end,
     case dyno_agent_event_shard:drain(Tracer, map_size(Shards), Done, ?DRAIN_S) of
         ok -> Closed;
-        late -> all_lost(~"not all events were done when time was over", Closed)
+        late -> all_lost(late(Closed), Closed)
     end.
+
+late(#{shards := Shards} = State) ->
+    case lists:append([running(Shard, State) || _ := Shard <- Shards]) of
+        [Module | _] -> ["a monitor does not return: ", atom_to_binary(Module)];
+        [] -> "not all events were done when time was over"
+    end.
+
+running(Shard, #{monitors := Monitors}) ->
+    [
+        Module
+     || {_, Stack} <- [process_info(Shard, current_stacktrace)],
+        {Module, _, _, _} <- Stack,
+        lists:member(Module, Monitors)
+    ].
 
 -spec info(term(), state()) -> state().
 info(_Message, #{session := none} = State) ->
@@ -199,13 +213,7 @@ stuck(_Index, #{monitors := []} = State) ->
     State;
 stuck(Index, #{shards := Shards, monitors := Monitors, config := Config} = State) ->
     #{Index := Pid} = Shards,
-    Running = [
-        Module
-     || {_, Stack} <- [process_info(Pid, current_stacktrace)],
-        {Module, _, _, _} <- Stack,
-        lists:member(Module, Monitors)
-    ],
-    Bad = lists:sublist(Running, 1),
+    Bad = lists:sublist(running(Pid, State), 1),
     true = exit(Pid, kill),
     Text =
         case Bad of

@@ -7,8 +7,7 @@
 %% `dyno_agent_event_tracer`.
 %%
 %% Functions whose calls are shorter than their tracing lose their breakpoints: their measured time
-%% is
-%% noise, and then counts for their callers. Short functions that call no other short function go
+%% is noise, and then counts for their callers. Short functions that call no other short function go
 %% first; with their time added, a caller may be long enough.
 %%
 %% If calls come too fast, the processes are silenced until the backlog is handled and its useless

@@ -7,9 +7,8 @@
 %% schedulers.
 %%
 %% The time between two events belongs to the current function, and partly is tracing: after the
-%% first
-%% timestamp, and before the second. So the tree also counts types and nearness of both events;
-%% `dyno_agent_path_cost` knows the cost of each pair.
+%% first timestamp, and before the second. So the tree also counts types and nearness of both
+%% events; `dyno_agent_path_cost` knows the cost of each pair.
 %%
 %% Memory: a node for each path (`dyno_agent_path_tree`), and the frames of each living process.
 

@@ -4,8 +4,7 @@
 -module(dyno_agent_trace_events).
 -moduledoc false.
 %% Shows single events of processes as they happen: calls with return values, messages. A consumer
-%% of
-%% `dyno_agent_event_tracer`, pure but for the sender.
+%% of `dyno_agent_event_tracer`, pure but for the sender.
 %%
 %% After the requested number of events only returns of open calls are still traced.
 
