@@ -30,7 +30,6 @@ newest_release_only() ->
         refuses_a_second_dyno,
         groups_processes,
         reports_an_instrument_that_dies,
-        asks_again_for_a_label,
         looks_a_last_time,
         replaces_an_older_agent,
         names_patterns_that_match_nothing,
@@ -78,9 +77,7 @@ groups() ->
             measures_modules_loaded_later,
             counts_once_where_patterns_overlap,
             reads_by_itself_where_nobody_discovers,
-            discovers_each_process_once,
             groups_processes,
-            asks_again_for_a_label,
             works_beside_other_tracers,
             samples,
             looks_a_last_time
@@ -581,47 +578,6 @@ reads_by_itself_where_nobody_discovers(Config) ->
     ?assertEqual(11_000, calls({dyno_work, leaf, 1}, dyno_counted:read(Counters))),
     _ = dyno_agent:detach(Agent).
 
-discovers_each_process_once(Config) ->
-    Agent = attach(Config),
-    Node = node_of(Config),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
-        patterns => [{dyno_work, leaf, 1}], interval_ms => 50
-    }),
-    Pids = [spawn(Node, dyno_work, serve, []) || _ <- lists:seq(1, 200)],
-    Turn = fun() ->
-        _ = [P ! {call, self(), 100} || P <- Pids],
-        _ = [
-            receive
-                done -> ok
-            end
-         || _ <- Pids
-        ]
-    end,
-    Turn(),
-    %% Reductions count from when a process is known: on a busy machine a while after its call.
-    #{discovered := 200} = dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)),
-    Turn(),
-    #{groups := Groups, discovered := 200} = dyno_agent_process_parts:result(
-        dyno_agent_instrument:read(Discovery)
-    ),
-    %% A process that had no processor yet was seen with the message of its turn.
-    ?assertMatch(
-        [
-            #{
-                group := {initial_call, {dyno_work, serve, 0}},
-                discovered := 200,
-                alive := 200,
-                message_queue_max := Longest
-            }
-        ] when Longest =< 1,
-        Groups
-    ),
-    [#{memory_bytes := Memory, reductions := Reductions}] = Groups,
-    ?assert(Memory > 200 * 1000),
-    ?assert(Reductions > 200 * 100),
-    _ = [P ! stop || P <- Pids],
-    _ = dyno_agent:detach(Agent).
-
 %% Twenty batches of a look, of which all are dead: what knows them shrinks on the way.
 looks_on_while_processes_die(Config) ->
     Agent = attach(Config),
@@ -689,37 +645,6 @@ groups_processes(Config) ->
     ?assertEqual(
         [{{label, {conn, '_'}}, 2}],
         [{G, N} || {{dyno_work, leaf, 1}, G, N, _} <- Callers, G =:= {label, {conn, '_'}}]
-    ),
-    _ = [P ! stop || P <- Pids],
-    _ = dyno_agent:detach(Agent).
-
-%% As Cowboy's connections do: the label comes after the first calls.
-asks_again_for_a_label(Config) ->
-    Agent = attach(Config),
-    Node = node_of(Config),
-    {ok, Discovery} = dyno_agent:start(Agent, dyno_agent_processes, #{
-        patterns => [{dyno_work, leaf, 1}], interval_ms => 60_000
-    }),
-    Script =
-        "Self = self(),"
-        "Pids = [proc_lib:spawn(fun() -> dyno_work:leaf(1), Self ! called,"
-        "  receive go -> ok end, proc_lib:set_label({conn, N}), Self ! labelled,"
-        "  receive stop -> ok end end) || N <- [1, 2, 3]],"
-        "[receive called -> ok end || _ <- Pids], Pids.",
-    Pids = dyno_peers:eval(Node, Script),
-    _ = dyno_agent_processes:table(Discovery),
-    _ = [P ! go || P <- Pids],
-    ok = dyno_leftovers:until(fun() ->
-        lists:all(
-            fun(P) -> erpc:call(Node, proc_lib, get_label, [P]) =/= undefined end, Pids
-        )
-    end),
-    ?assertMatch(
-        #{
-            groups := [#{group := {label, {conn, '_'}}, discovered := 3, alive := 3}],
-            discovered := 3
-        },
-        dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery))
     ),
     _ = [P ! stop || P <- Pids],
     _ = dyno_agent:detach(Agent).

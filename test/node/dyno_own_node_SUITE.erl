@@ -31,8 +31,7 @@ all() ->
         listens_on_loopback,
         listens_for_other_machines,
         without_a_port_mapper,
-        no_port_mapper,
-        commands_teach_no_names
+        no_port_mapper
     ].
 
 %% An Erlang without a name that has the program's flags, controlled over its standard input; with a
@@ -94,9 +93,6 @@ newest_release_only() ->
         listens_for_other_machines,
         no_port_mapper
     ].
-
-%% Attaching takes a third of a second.
-slow() -> [commands_teach_no_names].
 
 epmd(Config, Arguments) ->
     _ = dyno_command:output(
@@ -514,33 +510,3 @@ no_port_mapper(Config) ->
     }),
     contains(call(Peer, unnamed, [#{}]), ["epmd", get(port, Config), "does not answer"]),
     peer:stop(Peer).
-
-%% Whole commands
-
-commands_teach_no_names(Config) ->
-    {Target, Node} = target(Config, "given"),
-    Name = atom_to_list(Node),
-    Count = fun(Command) ->
-        Given = [{"DYNO_COOKIE", "given"}],
-        ?assertMatch({0, _}, run(Config, Command, Given), Command),
-        peer:call(Target, erlang, system_info, [atom_count])
-    end,
-    [
-        begin
-            First = Count(Command),
-            ?assertEqual(First, Count(Command), Command)
-        end
-     || Command <- [
-            ["servers", Name, "--for", "300ms"],
-            ["profile", Name, "--for", "300ms"],
-            ["record", Name, "--for", "300ms"],
-            ["bench", "lists:seq(1, 10).", "--node", Name, "--for", "300ms"]
-        ]
-    ],
-    peer:stop(Target).
-
-run(Config, Command, Environment) ->
-    Recording = filename:join(get(priv_dir, Config), "recording.json"),
-    dyno_command:run(
-        Command ++ ["-o", Recording], [{"ERL_EPMD_PORT", get(port, Config)} | Environment]
-    ).
