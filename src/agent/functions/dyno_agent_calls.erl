@@ -2,26 +2,24 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_calls).
--moduledoc """
-Counts calls of functions, and measures their time or allocated words, in a trace session of its
-own.
-
-Calls are counted all the time. Times and words come from a window: the levels `time`, `memory` and
-`all` keep it open; the level `budget` opens it if timing each call fits the budget, and takes own
-times from samples otherwise. Modules loaded later are measured from their first call on. If a
-module is loaded again, its earlier counts may be incomplete: a lower bound.
-
-The runtime keeps times by function and process, also of ended processes: with thousands of
-processes started a second these rows would grow without limit. So after a number of starts the rows
-are read and reset, and only sums are kept. Meanwhile calls are counted and not timed.
-
-This process looks twice a second.
-
-## Cost
-On the node, per call of a measured function: 13 ns for `call_count`, 74 ns for `call_time`, 37 ns
-for `call_memory` (OTP 29 with the JIT; doc/architecture.md). The reading takes 1 us a function, and
-0.2 us for each process that called it.
-""".
+-moduledoc false.
+%% Counts calls of functions, and measures their time or allocated words, in a trace session of its
+%% own.
+%%
+%% Calls are counted all the time. Times and words come from a window: the levels `time`, `memory`
+%% and `all` keep it open; the level `budget` opens it if timing each call fits the budget, and
+%% takes own times from samples otherwise. Modules loaded later are measured from their first call
+%% on. If a module is loaded again, its earlier counts may be incomplete: a lower bound.
+%%
+%% The runtime keeps times by function and process, also of ended processes: with thousands of
+%% processes started a second these rows would grow without limit. So after a number of starts the
+%% rows are read and reset, and only sums are kept. Meanwhile calls are counted and not timed.
+%%
+%% This process looks twice a second.
+%%
+%% Cost: On the node, per call of a measured function: 13 ns for `call_count`, 74 ns for
+%% `call_time`, 37 ns for `call_memory` (OTP 29 with the JIT; doc/architecture.md). The reading
+%% takes 1 us a function, and 0.2 us for each process that called it.
 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
@@ -134,7 +132,6 @@ about() ->
         traces => true
     }.
 
--doc "Returns the statistics until now, and goes on counting.".
 -spec peek(pid()) -> reading().
 peek(Pid) ->
     gen_server:call(Pid, peek, infinity).

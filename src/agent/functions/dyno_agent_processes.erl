@@ -2,26 +2,26 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_processes).
--moduledoc """
-Discovers the processes that call the measured functions, groups them, and samples their resources.
-
-The first matching call of a process sends a message and switches tracing off for the process. From
-then on its calls cost no more than any breakpoint, 2 to 6 ns, for any number of processes
-(doc/measurements.md).
-
-A group is a registered name, a process label, an initial call, or, if the process had already
-ended, the function that discovered it. At each interval live processes are sampled: memory,
-reductions, message queue, garbage collections. Ended processes keep their last values. If a scan
-takes more than a tenth of the time, scans are less frequent. Processes that live between two scans
-only are counted, and lifetimes are measured for some. dyno's own processes are left out.
-
-A function that discovers more than 1,000 processes of one group a second is throttled and its
-processes are estimated: a message costs a process some 10 us, with the waking of this process.
-
-Calls are read first: the discoveries of throttled functions since the last reading of calls are
-missing. Instruments that time calls read the groups in the table (`table/1`). They report loaded
-modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`).
-""".
+-moduledoc false.
+%% Discovers the processes that call the measured functions, groups them, and samples their
+%% resources.
+%%
+%% The first matching call of a process sends a message and switches tracing off for the process.
+%% From then on its calls cost no more than any breakpoint, 2 to 6 ns, for any number of processes
+%% (doc/measurements.md).
+%%
+%% A group is a registered name, a process label, an initial call, or, if the process had already
+%% ended, the function that discovered it. At each interval live processes are sampled: memory,
+%% reductions, message queue, garbage collections. Ended processes keep their last values. If a scan
+%% takes more than a tenth of the time, scans are less frequent. Processes that live between two
+%% scans only are counted, and lifetimes are measured for some. dyno's own processes are left out.
+%%
+%% A function that discovers more than 1,000 processes of one group a second is throttled and its
+%% processes are estimated: a message costs a process some 10 us, with the waking of this process.
+%%
+%% Calls are read first: the discoveries of throttled functions since the last reading of calls are
+%% missing. Instruments that time calls read the groups in the table (`table/1`). They report loaded
+%% modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`).
 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
@@ -81,17 +81,14 @@ modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`
 -spec about() -> dyno_agent_instrument:about().
 about() -> #{names => [processes], parts => dyno_agent_process_parts, traces => true}.
 
--doc "The process table, after all earlier messages.".
 -spec table(pid()) -> dyno_agent_process_table:t().
 table(Pid) ->
     gen_server:call(Pid, table, infinity).
 
--doc "Reports a loaded module.".
 -spec loaded(pid(), module()) -> ok.
 loaded(Pid, Module) ->
     gen_server:cast(Pid, {loaded, Module}).
 
--doc "Stops discovery by these functions.".
 -spec leave_out(pid(), [mfa()]) -> ok.
 leave_out(Pid, Functions) ->
     gen_server:cast(Pid, {leave_out, Functions}).

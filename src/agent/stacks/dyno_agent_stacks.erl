@@ -49,7 +49,7 @@ for the waiting ones.
 -doc "The processor sampler's library, and whether the sampler must work.".
 -type cpu() :: #{library := binary() | none, use := required | preferred}.
 
--doc "As named by the discovery (`m:dyno_agent_processes`), even without a discovery.".
+-doc "As named by the discovery (`dyno_agent_processes`), even without a discovery.".
 -type group() :: dyno_agent_processes:group().
 
 -doc """
