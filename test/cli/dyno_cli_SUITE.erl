@@ -661,23 +661,20 @@ reader_gone(Config) ->
 device_full(Config) ->
     Escript = proplists:get_value(escript, Config),
     Work = proplists:get_value(work, Config),
-    Bench = "bench 'lists:seq(1, 9)' --time 20ms",
     [
         begin
             Line = "\"$0\" " ++ Arguments ++ " 2>&1 >/dev/full",
             {Status, Out} = command(
                 "/bin/sh", ["-c", Line, Escript], Work, environment(Config)
             ),
-            ?assertEqual({3, ~"dyno: standard output: no space left on device\n"}, {Status, Out})
+            Said = binary:matches(Out, ~"dyno: standard output: no space left on device\n"),
+            ?assertMatch({3, [{0, _}]}, {Status, Said}, Out)
         end
-     || filelib:is_file("/dev/full"),
+     || {ok, _} <- [file:read_file_info("/dev/full")],
         Arguments <- [
-            Bench,
-            Bench ++ " -d 5 -r basic",
-            Bench ++ " --format html",
+            "bench 'lists:seq(1, 9)' -d 5 -r basic",
+            "bench 'lists:seq(1, 9)' --for 20ms --format html",
             "--version",
-            "help",
-            "new",
             "report " ++ fixture(),
             "bench --help"
         ]

@@ -123,7 +123,7 @@ spec() ->
 findings({Name, Samples}) ->
     case {[x || #{status := lost} <- Samples], [x || #{status := late} <- Samples]} of
         {[_ | _] = Lost, _} ->
-            Text = "the connection to ~ts was lost; the last ~b samples lack the node",
+            Text = "the connection to ~ts was lost; the last ~b samples are incomplete",
             [doubt(lost, Text, [Name, length(Lost)])];
         {[], [_ | _] = Late} ->
             Text = "~ts reported nothing in ~b of ~b intervals",
