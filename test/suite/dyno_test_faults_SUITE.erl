@@ -511,7 +511,7 @@ measures_nothing(Config, File, Parts) ->
 folder_not_writable(Config) ->
     ok = file:write_file(in_work(Config, "file"), ""),
     measures_nothing(Config, in_work(Config, "file/kept.json"), [~"file"]),
-    measures_nothing(Config, in_work(Config, "no/such/kept.json"), [~"no/such", ~"create it"]),
+    measures_nothing(Config, in_work(Config, "no/such/kept.json"), [~"no/such", ~"create the folder"]),
     measures_nothing(Config, in_work(Config, "tmp"), [~"tmp", ~"not a regular file"]).
 
 %% What was measured is returned, and that it is not kept is said.

@@ -168,7 +168,7 @@ what_is_wrong(_Config) ->
             {"m:f(a b)", 7, "syntax error before: b"},
             {"m:f(a", 4, "this ( is not closed"},
             {"m:f([a, {b", 9, "this { is not closed"},
-            {"m:f(A) when A >", 16, "something is missing at its end"},
+            {"m:f(A) when A >", 16, "something is missing at the end"},
             {"m:f(\"a", 6, "unterminated"},
             {"m:f(a) -> retrun", 11, "did you mean return?"},
             {"m:f(a) ->", 10, "return, time, caller or stack"},

@@ -193,8 +193,8 @@ waited(Share, #{delay_high := Known, missed := Missed} = Sum) ->
 %% Messages that found the server idle waited like those of them that were traced: counted in
 %% numbers `Scale` times as large, and by two standard deviations of the share below a value more or
 %% less.
-with_woken(#{woken := #{buckets := [_ | _] = Woken}, woken_of := Of} = Sum) ->
-    #{delay := #{buckets := [{Zero, _} | _] = Least}, woken_high := #{buckets := High}} = Sum,
+with_woken(#{woken := #{buckets := [_ | _] = Woken}, woken_high := #{buckets := High}} = Sum) ->
+    #{delay := #{buckets := [{Zero, _} | _] = Least}, woken_of := Of} = Sum,
     #{delay_high := #{buckets := Most}} = Sum,
     Traced = sum_of(Woken),
     Idle = sum_of(High),

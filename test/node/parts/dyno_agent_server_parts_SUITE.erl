@@ -19,8 +19,23 @@ all() ->
         counted_in_whole,
         timed_in_part,
         some_are_in_no_row,
-        percentiles_of_ended_ones
+        percentiles_of_ended_ones,
+        a_traced_message_and_no_counted_one
     ].
+
+%% Beside a queue no look finds the server idle, though a message that did was traced.
+a_traced_message_and_no_counted_one(_Config) ->
+    Delay = #{buckets => [{600, 10}]},
+    Sum = #{
+        delay => Delay,
+        delay_high => Delay,
+        woken => #{buckets => [{500, 1}]},
+        woken_of => 1,
+        woken_high => none,
+        missed => 0
+    },
+    Without = dyno_agent_server_parts:waited(0.99, Sum#{woken := #{buckets => []}}),
+    ?assertEqual(Without, dyno_agent_server_parts:waited(0.99, Sum)).
 
 counted_in_part(_Config) ->
     Window = window(800_000_000),
