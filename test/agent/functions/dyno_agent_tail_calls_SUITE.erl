@@ -11,6 +11,8 @@
 suite() ->
     [{timetrap, {minutes, 3}}].
 
+newest_release_only() -> [shares_below_tail_calls].
+
 all() ->
     [
         reads_calls,

@@ -21,6 +21,7 @@ newest_release_only() ->
         comparisons_count_for_the_function_that_compares,
         large_collections_count_for_the_function_that_goes_on,
         a_profile_says_what_its_shares_may_be_off_by,
+        match_specifications_count_for_their_process,
         a_folder_that_others_can_change_is_left_alone,
         without_a_library_processes_are_asked
     ].

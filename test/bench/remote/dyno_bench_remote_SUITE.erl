@@ -11,7 +11,7 @@
 suite() ->
     [{timetrap, {minutes, 5}}].
 
-each_release() -> [compares_there].
+each_release() -> [the_time_is_over].
 
 all() ->
     [
