@@ -2,14 +2,12 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_invariant).
--moduledoc """
-Invariants: conditions in a target throughout a run, such as
-`{memory, {erlang, memory, [total]}, '=<', 500_000_000}`, or as text
-`"memory: erlang:memory(total) =< 500 MB"`.
-
-The function is called in the target at an interval. One violation fails the test; a never checked
-invariant has not held. Operators are Erlang's eight comparisons.
-""".
+-moduledoc false.
+%% Invariants: conditions in a target throughout a run, such as `{memory, {erlang, memory, [total]},
+%% '=<', 500_000_000}`, or as text `"memory: erlang:memory(total) =< 500 MB"`.
+%%
+%% The function is called in the target at an interval. One violation fails the test; a never
+%% checked invariant has not held. Operators are Erlang's eight comparisons.
 
 -export([read/1, is_call/1, print/1]).
 -export([new/1, add/3, stop/2, table/2, spec/0, verdict/2]).
@@ -51,7 +49,6 @@ invariant has not held. Operators are Erlang's eight comparisons.
 
 -define(OPERATORS, ['==', '/=', '=:=', '=/=', '<', '=<', '>', '>=']).
 
--doc "Reads an invariant, as a tuple or as text.".
 -spec read(source() | term()) -> {ok, t()} | {error, reason()}.
 read({Name, {M, F, A}, Operator, Value} = Source) when is_atom(M), is_atom(F), is_list(A) ->
     maybe
@@ -148,7 +145,6 @@ in_base_unit(Code, Column) ->
             Code
     end.
 
--doc "Whether the text begins with a call: a function of the target is its subject.".
 -spec is_call(term()) -> boolean().
 is_call(Chars) ->
     case dyno_option:text(Chars) of
@@ -164,7 +160,6 @@ is_call(Chars) ->
 in_erlang(Code) ->
     re:replace(Code, ~"(?<![=<])<=(?![=<])", ~"=<", [unicode, {return, list}]).
 
--doc "As text for `read/1`.".
 -spec print(t()) -> binary().
 print(#{name := Name} = Invariant) ->
     <<Name/binary, ": ", (expression(Invariant))/binary>>.
@@ -173,7 +168,6 @@ expression(#{call := {M, F, A}, operator := Operator, value := Value}) ->
     Arguments = lists:join(", ", [io_lib:format("~0tp", [Argument]) || Argument <- A]),
     text("~tw:~tw(~ts) ~ts ~0tP", [M, F, Arguments, Operator, Value, 20]).
 
--doc "An unchecked invariant.".
 -spec new(t()) -> history().
 new(Invariant) ->
     #{
@@ -223,7 +217,6 @@ ended(TimeMs, #{since_ms := Since, violated_ms := Violated, longest_ms := Longes
         longest_ms := max(Longest, Lasted)
     }.
 
--doc "The table of a node's invariants.".
 -spec table(node() | undefined, [history()]) -> dyno_recording_table:table().
 table(Node, Histories) ->
     dyno_recording_table:make(
@@ -232,7 +225,6 @@ table(Node, Histories) ->
         #{node => Node}
     ).
 
--doc "The description of this table.".
 -spec spec() -> dyno_recording_table:spec().
 spec() ->
     Violated = ~"From the check that found it violated to the next one that did not.",
@@ -262,7 +254,6 @@ result(#{checks := 0}) -> unknown;
 result(#{failures := N}) when N > 0 -> unknown;
 result(_History) -> pass.
 
--doc "The verdict of a run, by its id and size if any, in a node.".
 -spec verdict(
     history(), #{run := binary(), size => non_neg_integer(), node := node() | undefined}
 ) -> #{atom() => term()}.

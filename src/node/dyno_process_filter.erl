@@ -4,7 +4,7 @@
 -module(dyno_process_filter).
 -moduledoc """
 The processes that a command selects: read from text, and checked in the nodes before a measurement.
-`m:dyno_agent_process_filter` is its counterpart in a node.
+`dyno_agent_process_filter` is its counterpart in a node.
 
 | text | processes |
 | --- | --- |

@@ -2,14 +2,13 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_target_node).
--moduledoc """
-Connects this node to a target, as a hidden node, and finds the reason of a failure: no port mapper
-(epmd), no such node, a long name given short or the reverse, another cookie, only TLS, or too old
-an Erlang/OTP. Each message says what to type.
-
-A hidden node is not passed on to the target's other nodes and is not in its `nodes/0`, so a
-measurement does not change the cluster.
-""".
+-moduledoc false.
+%% Connects this node to a target, as a hidden node, and finds the reason of a failure: no port
+%% mapper (epmd), no such node, a long name given short or the reverse, another cookie, only TLS, or
+%% too old an Erlang/OTP. Each message says what to type.
+%%
+%% A hidden node is not passed on to the target's other nodes and is not in its `nodes/0`, so a
+%% measurement does not change the cluster.
 
 -export([connect/2, ensure_distribution/1, facts/1, facts_of/1, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).
@@ -44,7 +43,6 @@ measurement does not change the cluster.
 -define(SETUP_S, 7).
 -define(TIMEOUT_MS, 30_000).
 
--doc "Connects to one or all nodes; starts this node's distribution first if needed.".
 -spec connect(node() | [node()], options()) -> ok | {error, dyno_error:error()}.
 connect([], _Options) ->
     ok;
@@ -272,7 +270,6 @@ facts(Node) ->
         os_pid => list_to_binary(OsPid)
     }.
 
--doc "The parts of several nodes; of a lost node only its name.".
 -spec facts_of([node()]) -> [#{atom() => node() | binary() | pos_integer()}].
 facts_of(Nodes) ->
     [
@@ -377,6 +374,5 @@ others(Name, Others) ->
         none -> ["; the nodes registered there: ", Listed]
     end.
 
--doc "An unreachable node is the target's fault.".
 -spec fault(reason()) -> dyno_error:fault().
 fault(_Reason) -> dyno.

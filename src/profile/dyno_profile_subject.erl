@@ -2,18 +2,16 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_profile_subject).
--moduledoc """
-Starts the subject of a profile: an expression, evaluated repeatedly in its own node, or a command,
-whose emulator becomes a node.
-
-A command is started with `ERL_AFLAGS`, by which each of its emulators connects to this node and
-waits for permission. The first one is profiled; the others continue at once.
-""".
+-moduledoc false.
+%% Starts the subject of a profile: an expression, evaluated repeatedly in its own node, or a
+%% command, whose emulator becomes a node.
+%%
+%% A command is started with `ERL_AFLAGS`, by which each of its emulators connects to this node and
+%% waits for permission. The first one is profiled; the others continue at once.
 
 -export([eval/1, command/1, go/1, stop/1, format_error/1]).
 -export_type([t/0, reason/0]).
 
--doc "The started subject: its node, and how to continue and stop it.".
 -type t() :: #{
     node := node(),
     %% For a command: the waiting process, and the started program.
@@ -164,14 +162,12 @@ go(#{waits := Pid}) ->
 go(_Subject) ->
     ok.
 
--doc "Ends the subject.".
 -spec stop(t()) -> ok.
 stop(#{process := _, node := Node}) ->
     dyno_peer:stop(Node);
 stop(#{program := Program}) ->
     dyno_program:signal("TERM", Program).
 
--doc "A sentence for a reason.".
 -spec format_error(reason()) -> unicode:chardata().
 format_error({syntax, unknown, Text}) ->
     io_lib:format("the expression of --eval is no Erlang: ~ts", [Text]);

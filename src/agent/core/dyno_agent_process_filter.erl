@@ -2,10 +2,9 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_process_filter).
--moduledoc """
-Selects processes of this node: by name, module, application and so on, or by their start from now
-on. `m:dyno_process_filter` parses its text form.
-""".
+-moduledoc false.
+%% Selects processes of this node: by name, module, application and so on, or by their start from
+%% now on. `dyno_process_filter` parses its text form.
 
 -export([new/1, none/0, add/2, remove/2, is_chosen/2, running/1]).
 %% Of servers
@@ -67,16 +66,13 @@ a search.
 %% The callback module of a stage until the stage has sent its own.
 -define(GEN_STAGE, 'Elixir.GenStage').
 
--doc "The processes that match one of the selectors; all if there is none.".
 -spec new([selector()]) -> t().
 new([]) -> everything;
 new(Selectors) -> add(Selectors, none()).
 
--doc "No process.".
 -spec none() -> t().
 none() -> #{selectors => [], before => none}.
 
--doc "Adds selectors.".
 -spec add([selector()], t()) -> t().
 add(More, #{selectors := Selectors, before := Before} = Filter) ->
     Filter#{
@@ -88,7 +84,6 @@ add(More, #{selectors := Selectors, before := Before} = Filter) ->
             end
     }.
 
--doc "Removes selectors.".
 -spec remove([selector()], t()) -> t().
 remove(Less, #{selectors := Selectors} = Filter) -> Filter#{selectors := Selectors -- Less}.
 
@@ -134,7 +129,6 @@ is_one([_Dear | Rest], Pid, Before, _Else) ->
 is_described({gone, _}, _Filter) -> false;
 is_described({Process, _}, Filter) -> is_chosen(Process, Filter).
 
--doc "The running matching processes, without the caller.".
 -spec running(t()) -> [pid()].
 running(Filter) -> dyno_agent_process:select(fun(Pid) -> is_chosen(Pid, Filter) end) -- [self()].
 
@@ -256,7 +250,6 @@ by_global(Process) ->
 named(Name, #{kind := module} = Process) -> Process#{name := Name, kind := named};
 named(_Name, Process) -> Process.
 
--doc "A name or label, as its language writes it.".
 -spec print_name(term()) -> binary().
 print_name(Name) when is_binary(Name) -> text("~ts", [Name]);
 print_name(Name) when is_atom(Name) -> dyno_agent_name:module(Name);
@@ -360,7 +353,6 @@ other_name(_Remote) ->
 
 %% Servers
 
--doc "The number of busiest servers selected.".
 -spec busiest(t()) -> non_neg_integer().
 busiest(#{selectors := Selectors}) -> lists:max([0 | [N || {busiest, N} <- Selectors]]).
 
@@ -390,7 +382,6 @@ births_of(Any) when Any =:= all; Any =:= new ->
 births_of(_Other) ->
     [].
 
--doc "Whether it is a stage with an unknown module.".
 -spec is_unknown_stage(process()) -> boolean().
 is_unknown_stage(#{module := Module}) -> Module =:= ?GEN_STAGE.
 
@@ -415,7 +406,6 @@ table(Selectors) ->
         fun({Selector, _}) -> Selector end, fun({_, For}) -> For end, lists:uniq(Selectors)
     ).
 
--doc "All purposes of a process.".
 -spec of_process(dyno_agent_event:process(), table(For)) -> [For].
 of_process(#{pid := Pid, initial_call := {M, F, A}} = Process, Table) ->
     Keys = [
@@ -432,11 +422,9 @@ of_process(#{pid := Pid, initial_call := {M, F, A}} = Process, Table) ->
         Several -> lists:uniq(lists:append(Several))
     end.
 
--doc "All purposes of a selector.".
 -spec of_selector(dyno_agent_monitor:selector(), table(For)) -> [For].
 of_selector(Selector, Table) -> maps:get(Selector, Table, []).
 
--doc "Whether there is a selector of one of these kinds.".
 -spec has([function | module | registered | label | pid, ...], table(term())) -> boolean().
 has(Kinds, Table) ->
     lists:any(fun(Selector) -> lists:member(element(1, Selector), Kinds) end, maps:keys(Table)).

@@ -2,18 +2,17 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_agent_event).
--moduledoc """
-Events of processes as data, made from trace messages.
-
-Only events of the same process are ordered: a child's first event can arrive before its parent's
-`spawn`. The first event of a process that starts under tracing is always `spawned`.
-
-`receive` is seen when a message arrives, not when a clause takes it. A message to an ended process
-still counts as sent. Actions inside drivers and NIFs are not seen.
-
-`normal/1` replaces OTP's start function by the process's own: a gen_server of the module `shop` is
-`{shop, init, [Args]}`, and a fun is the function that contains it.
-""".
+-moduledoc false.
+%% Events of processes as data, made from trace messages.
+%%
+%% Only events of the same process are ordered: a child's first event can arrive before its parent's
+%% `spawn`. The first event of a process that starts under tracing is always `spawned`.
+%%
+%% `receive` is seen when a message arrives, not when a clause takes it. A message to an ended
+%% process still counts as sent. Actions inside drivers and NIFs are not seen.
+%%
+%% `normal/1` replaces OTP's start function by the process's own: a gen_server of the module `shop`
+%% is `{shop, init, [Args]}`, and a fun is the function that contains it.
 
 -export([
     from_trace/1, normal/1, description/2, describe/1, mfa/1, traffic/1, time_ns/1, written_in/3
@@ -95,12 +94,10 @@ event(return_from, MFA, Value) -> {return, MFA, Value};
 event(exception_from, MFA, Exception) -> {exception, MFA, Exception};
 event(_Kind, _A, _B) -> other.
 
--doc "Nanoseconds of a trace message's time, monotonic or strictly monotonic.".
 -spec time_ns(integer() | {integer(), integer()}) -> integer().
 time_ns({Time, _Unique}) -> erlang:convert_time_unit(Time, native, nanosecond);
 time_ns(Time) -> erlang:convert_time_unit(Time, native, nanosecond).
 
--doc "An event in the form for monitors; idempotent.".
 -spec normal(event()) -> event().
 normal({spawned, Parent, MFArgs}) -> {spawned, Parent, mfargs(MFArgs)};
 normal({spawn, Child, MFArgs}) -> {spawn, Child, mfargs(MFArgs)};
@@ -108,7 +105,6 @@ normal(Event) -> Event.
 
 mfargs(Started) -> element(2, started(Started)).
 
--doc "A new process, described by its start function.".
 -spec description(pid(), event()) -> process().
 description(Pid, {spawned, Parent, Started}) ->
     {Behaviour, MFArgs, Name} = started(Started),
@@ -160,7 +156,6 @@ initial(_None, Call) -> {none, Call}.
 fun_or_function({M, F, A}) ->
     mfa(written_in(M, F, lists:duplicate(A, '_'))).
 
--doc "Whether this process is an Elixir task that gets its function by a message.".
 -spec is_waiting_task(event()) -> boolean().
 is_waiting_task({spawned, _, {proc_lib, init_p, [_, _, M, F, Args]}}) -> is_reply(M, F, Args);
 is_waiting_task({spawned, _, {M, F, Args}}) -> is_reply(M, F, Args);
@@ -173,7 +168,6 @@ is_reply(_M, _F, _Args) -> false.
 -spec task_starts() -> {module(), atom(), '_'}.
 task_starts() -> {'Elixir.Task.Supervised', invoke_mfa, '_'}.
 
--doc "A function with its arity in place of the arguments.".
 -spec mfa(mfargs()) -> mfa().
 mfa({M, F, Args}) when is_list(Args) -> {M, F, length(Args)};
 mfa({M, F, Arity}) -> {M, F, Arity}.
