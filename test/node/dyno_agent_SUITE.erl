@@ -70,6 +70,7 @@ groups() ->
             replaces_an_older_agent,
             gives_up_at_its_limits,
             goes_on_without_an_instrument,
+            starts_at_the_same_time,
             reports_an_instrument_that_dies
         ]},
         {counting, [parallel], [
@@ -849,6 +850,30 @@ goes_on_without_an_instrument(Config) ->
      || M <- Monitors
     ],
     ?assertMatch(#{}, dyno_agent_instrument:read(Resources)),
+    _ = dyno_agent:detach(Agent).
+
+%% Native functions that hold the schedulers let each wait for seconds: three took three times that.
+starts_at_the_same_time(Config) ->
+    Agent = attach(Config),
+    begins_late = dyno_peers:load(
+        node_of(Config),
+        "-module(begins_late). -export([init/1, handle_call/3]). "
+        "init(bad) -> {error, bad}; init(_) -> timer:sleep(1000), {ok, none}. "
+        "handle_call(_, _, State) -> {reply, ok, State}."
+    ),
+    Began = erlang:monotonic_time(millisecond),
+    Starts = [
+        spawn_monitor(fun() -> exit(dyno_agent:start(Agent, begins_late, How)) end)
+     || How <- [good, good, bad, good]
+    ],
+    Answers = [
+        receive
+            {'DOWN', Ref, process, _, Answer} -> element(1, Answer)
+        end
+     || {_, Ref} <- Starts
+    ],
+    ?assertEqual([ok, ok, error, ok], Answers),
+    ?assert(erlang:monotonic_time(millisecond) - Began < 2500),
     _ = dyno_agent:detach(Agent).
 
 reports_an_instrument_that_dies(Config) ->

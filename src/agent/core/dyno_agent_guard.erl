@@ -32,7 +32,9 @@
     ref := reference(),
     limit_ms := pos_integer(),
     limit_bytes := pos_integer(),
-    instruments := #{pid() => module()}
+    instruments := #{pid() => module()},
+    %% Each begins in its own process: one that waits keeps no other from beginning.
+    starting := #{pid() => {gen_server:from(), module()}}
 }.
 
 -define(LIMIT_BYTES, 536_870_912).
@@ -59,12 +61,16 @@ init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     _ = monitor(process, Caller),
     _ = erlang:send_after(LimitMs, self(), limit_ms),
     _ = erlang:send_after(?CHECK_MS, self(), check),
-    {ok, Options#{instruments => #{}}}.
+    {ok, Options#{instruments => #{}, starting => #{}}}.
 
 -spec handle_call({start, module(), #{}} | stop, gen_server:from(), state()) ->
-    {reply, {ok, pid()} | {error, term()}, state()} | {stop, normal, ok, state()}.
-handle_call({start, Instrument, Config}, _From, #{instruments := Instruments} = State) ->
-    case dyno_agent_instrument:start_link(Instrument, Config) of
+    {reply, {ok, pid()} | {error, term()}, state()}
+    | {noreply, state()}
+    | {stop, normal, ok, state()}.
+handle_call({start, Instrument, Config}, From, State) ->
+    #{instruments := Instruments, starting := Starting} = State,
+    case dyno_agent_instrument:start(Instrument, Config) of
+        {starting, Pid} -> {noreply, State#{starting := Starting#{Pid => {From, Instrument}}}};
         {ok, Pid} -> {reply, {ok, Pid}, State#{instruments := Instruments#{Pid => Instrument}}};
         Other -> {reply, Other, State}
     end;
@@ -78,6 +84,12 @@ handle_cast(_Request, State) ->
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
 handle_info({'DOWN', _, process, Caller, _}, #{caller := Caller} = State) ->
     {stop, normal, State};
+handle_info({started, Pid, Answer}, State) ->
+    {noreply, started(Pid, Answer, State)};
+handle_info({'EXIT', Pid, Reason}, #{starting := Starting} = State) when
+    is_map_key(Pid, Starting)
+->
+    {noreply, started(Pid, {error, Reason}, State)};
 handle_info({'EXIT', _Pid, normal}, State) ->
     {noreply, State};
 handle_info({'EXIT', Pid, Reason}, #{instruments := Instruments} = State) ->
@@ -104,6 +116,12 @@ handle_info({kill, Pid}, State) ->
     {noreply, State};
 handle_info(_Other, State) ->
     {noreply, State}.
+
+started(Pid, Answer, #{instruments := Instruments, starting := Before} = State) ->
+    {{From, Instrument}, Starting} = maps:take(Pid, Before),
+    ok = gen_server:reply(From, Answer),
+    Begun = #{Pid => Instrument || {ok, _} <- [Answer]},
+    State#{instruments := maps:merge(Instruments, Begun), starting := Starting}.
 
 why({shutdown, Reason}) -> Reason;
 why(Reason) -> Reason.

@@ -26,7 +26,7 @@ The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 """.
 
 -export([all/0, about/1, config/2, names/1, missing/1]).
--export([start_link/2, ask/3, restart/1, read/1]).
+-export([start_link/2, start/2, ask/3, restart/1, read/1]).
 -export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
 -export_type([histogram/0, profile/0, event/0, warning/0]).
 
@@ -264,6 +264,14 @@ start_link(Module, Config) ->
     case has(Module, start_link) of
         true -> Module:start_link(Config);
         false -> dyno_agent_process:start_link(Module, Config)
+    end.
+
+-doc "Starts one without waiting for its beginning, if the module leaves the start to dyno.".
+-spec start(module(), map()) -> {starting, pid()} | gen_server:start_ret().
+start(Module, Config) ->
+    case has(Module, start_link) of
+        true -> Module:start_link(Config);
+        false -> {starting, dyno_agent_process:start(Module, Config)}
     end.
 
 -doc "Asks an instrument's process, by the module's callback if there is one.".

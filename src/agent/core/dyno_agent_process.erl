@@ -8,7 +8,8 @@
 
 -export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
 %% dyno's own
--export([start_link/2, ask/2, unlimited/0, newest/0, started_by_others/0, number/1, others/0]).
+-export([start_link/2, start/2, init_it/3, ask/2, unlimited/0, others/0]).
+-export([newest/0, started_by_others/0, number/1]).
 -export([within/4, are_breakpoints_slow/1, each_beside/3, ending_with/1, kill/1, together_ms/1]).
 -export([waking/0]).
 %% All of the node
@@ -130,6 +131,34 @@ process and with each change of the code.
 -spec start_link(module(), map()) -> gen_server:start_ret().
 start_link(Module, Config) ->
     gen_server:start_link(Module, Config, [{spawn_opt, [{priority, high}]}]).
+
+-doc """
+The same without waiting for its beginning: the caller gets `{started, Pid, Answer}`, with the
+answer of `start_link/2`, or an exit signal.
+""".
+-spec start(module(), map()) -> pid().
+start(Module, Config) ->
+    Options = [link, {priority, high}],
+    Pid = proc_lib:spawn_opt(?MODULE, init_it, [self(), Module, Config], Options),
+    true = is_pid(Pid),
+    Pid.
+
+-spec init_it(pid(), module(), map()) -> term().
+init_it(Starter, Module, Config) ->
+    %% As if gen_server had started it.
+    _ = put('$initial_call', {Module, init, 1}),
+    case Module:init(Config) of
+        {ok, State} ->
+            Starter ! {started, self(), {ok, self()}},
+            gen_server:enter_loop(Module, [], State);
+        {ok, State, Action} ->
+            Starter ! {started, self(), {ok, self()}},
+            gen_server:enter_loop(Module, [], State, Action);
+        {stop, Reason} ->
+            Starter ! {started, self(), {error, Reason}};
+        Other ->
+            Starter ! {started, self(), Other}
+    end.
 
 -doc "Sends `{What, self(), Ref}` to a process, and waits for `{Ref, Answer}`.".
 -spec ask(pid(), term()) -> term().
