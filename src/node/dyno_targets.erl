@@ -234,12 +234,12 @@ at_once(Fun, Instruments) ->
         Instruments
     ),
     Helpers = [
-        spawn_monitor(fun() -> exit({?MODULE, Fun(Some)}) end)
+        spawn_monitor(dyno_agent_process:ending_with(fun() -> Fun(Some) end))
      || Some <- [InOrder | [[One] || One <- Others]], Some =/= []
     ],
     [
         receive
-            {'DOWN', Ref, process, _, {?MODULE, Result}} -> Result;
+            {'DOWN', Ref, process, _, {value, Result}} -> Result;
             {'DOWN', Ref, process, _, Reason} -> exit(Reason)
         end
      || {_, Ref} <- Helpers

@@ -82,12 +82,13 @@ is_closed(Run) -> points(~"load.offered", Run) =:= [].
 
 course(Of, Run) ->
     Values = [Ns || {_, Ns} <- points(<<"load.", Of/binary>>, Run)],
-    {Direction, EarlyNs, LateNs} =
-        dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift)),
-    [
-        {Direction, Of, EarlyNs, LateNs}
-     || Direction =/= none, abs(LateNs - EarlyNs) > ?NOTICEABLE_NS, is_even(Run)
-    ].
+    case dyno_stats_trend:of_values(Values, dyno_finding_limits:value(drift)) of
+        {none, _, _} ->
+            [];
+        {Direction, EarlyNs, LateNs} ->
+            IsDrift = abs(LateNs - EarlyNs) > ?NOTICEABLE_NS andalso is_even(Run),
+            [{Direction, Of, EarlyNs, LateNs} || IsDrift]
+    end.
 
 -doc "The logarithm of the factor by which response times behind a metric changed, or 0.0.".
 -spec change(binary(), dyno_recording:run()) -> float().

@@ -210,7 +210,7 @@ sums(Of, #{config := #{what := What}, sampled := Sampled, overhead_ns := Overhea
                         MFA => (dyno_agent_event_histogram:read(Histogram))#{
                             overhead_ns => OverheadNs, turns => maps:get({turns, MFA}, Sums, 0)
                         }
-                     || MFA := #{} = Histogram <- Sums
+                     || {_, _, _} = MFA := Histogram <- Sums
                     }
             };
         {argument, N} ->
