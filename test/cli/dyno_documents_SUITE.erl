@@ -128,13 +128,17 @@ run(Command, {Time, Server, Config}) ->
     Given = [in(Word, Config) || Word <- Words],
     Samples = ["-d", "-s", "-l", "-r", "-w", "--cv", "--for"],
     Shorter =
-        case {[W || W <- Given, lists:member(W, Samples)], lists:member("-q", Given)} of
-            {[], true} -> ["-d", "20"];
-            {[], false} -> ["--for", Time];
-            _ -> []
+        case {lists:member("-q", Given), [W || W <- Given, lists:member(W, Samples)]} of
+            {true, _} -> without_duration(Given) ++ ["-d", "10", "--max", "3"];
+            {false, []} -> Given ++ ["--for", Time];
+            {false, _} -> Given
         end,
-    {Status, Out, Error} = dyno_command:ask(Server, dyno_project:root(), Given ++ Shorter),
+    {Status, Out, Error} = dyno_command:ask(Server, dyno_project:root(), Shorter),
     {Status, <<Out/binary, Error/binary>>}.
+
+without_duration(["-d", _Ms | Words]) -> without_duration(Words);
+without_duration([Word | Words]) -> [Word | without_duration(Words)];
+without_duration([]) -> [].
 
 in(Word, Config) ->
     case {filename:extension(Word), Config} of
