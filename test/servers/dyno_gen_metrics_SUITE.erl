@@ -14,11 +14,7 @@ suite() ->
 all() ->
     [
         a_cluster,
-        without_calls,
         a_pipeline,
-        a_pipeline_of_gen_stage,
-        this_node,
-        statistics_are_sent,
         wrong_clusters_are_explained,
         a_cluster_of_elixir
     ].
@@ -77,18 +73,6 @@ a_cluster(_Config) ->
         ?assert(MaxUs >= 19_500, MaxUs),
         ok = dyno_gen_metrics:stop(Monitor),
         ?assertEqual({error, ended}, dyno_gen_metrics:next(Monitor))
-    end).
-
-without_calls(_Config) ->
-    with_node(fun(Node, Pid) ->
-        {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
-            cluster(Node, #{window_interval => 300, synchronous => false, sample_rate => 0.3})
-        ),
-        ok = measured(Monitor, Pid),
-        [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 50)],
-        [ok = gen_server:cast(Pid, x) || _ <- lists:seq(1, 70)],
-        #{calls := 0, casts := 70} = until(Monitor, 70),
-        ok = dyno_gen_metrics:stop(Monitor)
     end).
 
 %% A stand-in for GenStage's messages and state, in a module of its name.
@@ -199,98 +183,6 @@ until_events(Monitor, Stage, Count, Sofar) ->
     case Total of
         #{Stage := #{demand := Demand}} when Demand >= Count -> Total;
         #{} -> until_events(Monitor, Stage, Count, Total)
-    end.
-
-%% Where it is on the code path: it is a package of Hex, which is no registry of every machine.
-a_pipeline_of_gen_stage(_Config) ->
-    case {dyno_elixir:start(), code:lib_dir(gen_stage)} of
-        {ok, Folder} when is_list(Folder) -> of_gen_stage();
-        _ -> {skip, "Elixir or the library gen_stage is not on the code path; set ERL_LIBS"}
-    end.
-
-of_gen_stage() ->
-    Code =
-        ~"""
-        defmodule Data.Producer do
-          use GenStage
-          def init(s), do: {:producer, s}
-          def handle_demand(n, s) do
-            Process.sleep(5)
-            {:noreply, Enum.to_list(s..(s + n - 1)//1), s + n}
-          end
-        end
-        defmodule Data.Consumer do
-          use GenStage
-          def init(_), do: {:consumer, %{count: 0}}
-          def handle_events(events, _from, s) do
-            Process.sleep(1)
-            {:noreply, [], %{s | count: s.count + length(events)}}
-          end
-          def handle_call(:count, _, s), do: {:reply, s.count, [], s}
-        end
-        {:ok, producer} = GenStage.start(Data.Producer, 0)
-        {:ok, consumer} = GenStage.start(Data.Consumer, 0)
-        {producer, consumer}
-        """,
-    {{Producer, Consumer}, _} = 'Elixir.Code':eval_string(Code),
-    {ok, Monitor} = pipeline(node()),
-    Options = [{to, Producer}, {max_demand, 100}],
-    {ok, _} = 'Elixir.GenStage':sync_subscribe(Consumer, Options),
-    Total = until_events(Monitor, 'Elixir.Data.Consumer', 5_000),
-    #{
-        'Elixir.Data.Producer' := #{demand := Asked, events := Sent, callbacks := N},
-        'Elixir.Data.Consumer' := #{demand := Came, events := 0}
-    } = Total,
-    ?assert(abs(Sent - Came) =< 1000, Total),
-    ?assert(Asked >= Came andalso N > 0, Total),
-    ok = dyno_gen_metrics:stop(Monitor),
-    [exit(Pid, kill) || Pid <- [Consumer, Producer]].
-
-%% As GenMetrics does: the node that asks.
-this_node(_Config) ->
-    _ = dyno_peers:load(node(), ?SERVER),
-    Pid = dyno_shop_gm:start(orders),
-    {ok, Monitor} = dyno_gen_metrics:monitor_cluster(#{
-        name => "demo", servers => [dyno_shop_gm], opts => [{window_interval, 300}]
-    }),
-    ok = measured(Monitor, Pid),
-    [ok = gen_server:call(Pid, quick) || _ <- lists:seq(1, 10)],
-    #{calls := 10} = until(Monitor, 10),
-    ok = dyno_gen_metrics:stop(Monitor),
-    gen_server:stop(Pid).
-
-statistics_are_sent(_Config) ->
-    with_node(fun(Node, Pid) ->
-        {ok, Socket} = gen_udp:open(0, [binary, {active, true}, {ip, {127, 0, 0, 1}}]),
-        {ok, Port} = inet:port(Socket),
-        Url = io_lib:format("dogstatsd://127.0.0.1:~b", [Port]),
-        {ok, Monitor} = dyno_gen_metrics:monitor_cluster(
-            cluster(Node, [{window_interval, 300}, {statistics, lists:flatten(Url)}])
-        ),
-        ok = measured(Monitor, Pid),
-        [ok = gen_server:call(Pid, sleep) || _ <- lists:seq(1, 4)],
-        %% Windows have what was before, too.
-        ok = sent(Socket, ~"otp.callback.calls", ~"callback:handle_call", 4),
-        {ok, #{stats := []}} = dyno_gen_metrics:next(Monitor),
-        ok = dyno_gen_metrics:stop(Monitor)
-    end).
-
-sent(Socket, Name, Tag, Missing) ->
-    receive
-        {udp, Socket, _, _, Datagram} ->
-            Came = [
-                binary_to_integer(Count)
-             || Line <- binary:split(Datagram, ~"\n", [global]),
-                binary:match(Line, Tag) =/= nomatch,
-                binary:match(Line, ~"module:dyno_shop_gm") =/= nomatch,
-                [Is, <<Rest/binary>>] <- [binary:split(Line, ~":")],
-                Is =:= Name,
-                [Count, _] <- [binary:split(Rest, ~"|")]
-            ],
-            case Missing - lists:sum(Came) of
-                0 -> ok;
-                Left when Left > 0 -> sent(Socket, Name, Tag, Left)
-            end
     end.
 
 wrong_clusters_are_explained(_Config) ->

@@ -19,15 +19,12 @@ all() ->
 groups() ->
     [
         {all, [], [
-            callbacks_of_known_times,
-            a_blocked_server_is_named,
             windows_keep_to_the_clock,
             nodes_are_put_together,
             a_lost_node_comes_back,
             monitors_share_an_agent,
             servers_are_added_and_removed,
             a_subscriber_that_is_slow,
-            nothing_is_left,
             bad_input_is_a_sentence,
             a_recording_keeps_what_was_measured,
             an_interrupt_keeps_what_was_measured,
@@ -137,57 +134,6 @@ is_hooked(Name) ->
     end.
 
 %% Cases
-
-callbacks_of_known_times(_Config) ->
-    with_node(fun(Node) ->
-        Monitor = monitor_of([Node], #{servers => selector(dyno_shop), level => distribution}),
-        _ = until(Monitor, is_hooked(~"orders")),
-        call(Node, orders, lists:duplicate(20, spin) ++ lists:duplicate(10, sleep)),
-        call(Node, orders, lists:duplicate(70, quick)),
-        Total = until(Monitor, handled(~"orders", 100)),
-        [Sum] = dyno_servers_total:servers(Total),
-        Ns = dyno_servers_total:duration_ns(Total),
-        [#{callback := ~"handle_call", count := 100} = Row] =
-            [R || #{callback := ~"handle_call"} = R <- dyno_servers_row:callbacks(Sum, Ns)],
-        %% The 85th of 100 is one of 5 ms, the 95th one of 50 ms; a timer may be late, not early.
-        #{p90 := P90, max := Max, wall_ns := WallNs, p50 := P50} = Row,
-        ?assert(P50 < 1_000_000, P50),
-        ?assert(P90 >= 4_900_000, P90),
-        ?assert(Max >= 50_000_000, Max),
-        ?assert(WallNs >= 588_000_000, WallNs),
-        Tags =
-            #{
-                Tag => map_get(count, T)
-             || #{tag := Tag} = T <- dyno_servers_row:tags(Sum, Ns)
-            },
-        ?assertEqual(#{~"spin" => 20, ~"sleep" => 10, ~"quick" => 70}, Tags),
-        ok = dyno_servers:stop(Monitor)
-    end).
-
-%% A hundred a second to one that sleeps for 20 ms each: it can do fifty.
-a_blocked_server_is_named(_Config) ->
-    with_node(fun(Node) ->
-        Monitor = monitor_of([Node], #{servers => selector(dyno_shop), level => distribution}),
-        _ = until(Monitor, is_hooked(~"orders")),
-        spawn_link(fun() ->
-            [
-                begin
-                    gen_server:cast({orders, Node}, {sleep, 20}),
-                    timer:sleep(10)
-                end
-             || _ <- lists:seq(1, 400)
-            ]
-        end),
-        IsGrowing = fun(_Total, #{duration_ns := Ns, servers := [Sum]}) ->
-            Row = dyno_servers_row:row(Sum, Ns),
-            Ns > 400_000_000 andalso map_get(queue_now, Row) > 20
-        end,
-        Total = until(Monitor, IsGrowing),
-        #{~"orders" := Row} = rows(Total),
-        ?assertMatch([#{severity := warning}], dyno_servers_findings:of_row(Row), Row),
-        ?assert(map_get(busy, Row) > 0.5, Row),
-        ok = dyno_servers:stop(Monitor)
-    end).
 
 windows_keep_to_the_clock(_Config) ->
     dyno_tries:hold(3, fun windows_by_the_clock/0).
@@ -329,30 +275,6 @@ a_subscriber_that_is_slow(_Config) ->
             {dyno_servers, Monitor, _, Dropped} -> ?assert(Dropped > 2, Dropped)
         end,
         ok = dyno_servers:stop(Monitor)
-    end).
-
-nothing_is_left(_Config) ->
-    with_node(fun(Node) ->
-        Of = fun() ->
-            Loaded = erpc:call(Node, code, all_loaded, []),
-            [M || {M, _} <- Loaded, lists:prefix("dyno_agent", atom_to_list(M))]
-        end,
-        ?assertEqual([], Of()),
-        Monitor = monitor_of([Node], #{servers => selector(dyno_shop)}),
-        _ = until(Monitor, is_hooked(~"orders")),
-        ?assertNotEqual([], Of()),
-        ok = dyno_servers:stop(Monitor),
-        ?assertEqual([], Of()),
-        {status, _, _, [_, running, _, Debug, _]} = sys:get_status({orders, Node}),
-        ?assertEqual([], Debug),
-        %% It ends with whoever started it, too.
-        {Pid, Ref} = spawn_monitor(fun() ->
-            {ok, _} = dyno_servers:start(Node, #{servers => selector(dyno_shop)})
-        end),
-        receive
-            {'DOWN', Ref, process, Pid, normal} -> ok
-        end,
-        wait_for(fun() -> Of() =:= [] end, 20_000)
     end).
 
 wait_for(Is, LeftMs) ->

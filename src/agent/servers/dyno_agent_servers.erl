@@ -73,33 +73,21 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     schedulers_busy := float()
 }.
 
+-doc "A map, of which these values need words; others are as `dyno_agent_process_filter` has them.".
 -type server() :: #{
-    pid := pid(),
-    name := binary(),
-    kind := registered | named | label | module,
-    module := module(),
-    behaviour := dyno_agent_process_filter:behaviour(),
-    application := atom(),
-    supervisor := binary() | undefined,
     state := alive | ended | crashed,
-    reason := binary() | undefined,
     measured := hook | call_time | none,
-    %% The reason for not using the hook.
-    why := binary() | undefined,
-    running := running() | none,
     callbacks := [callback()],
-    queue_now := non_neg_integer(),
-    queue_max := non_neg_integer(),
-    queue_low := non_neg_integer(),
-    %% At the beginning of callbacks.
+    stage := stage() | none,
+    %% The lengths at the beginning of callbacks; and the change of the length.
     queue := dyno_agent_server_counters:histogram(),
+    grown := integer() | undefined,
     %% The delay of messages behind others; messages that found the server idle are 0.
     %% `delay_unknown`: the messages counted as 0 because their delay is unknown.
     %% `delay_high`: their upper bounds.
     delay := dyno_agent_server_counters:histogram(),
     delay_high := dyno_agent_server_counters:histogram(),
     delay_unknown := non_neg_integer(),
-    delay_method := binary(),
     %% Messages that found the server idle: those traced, their number with those that could not be,
     %% and the upper bounds of all, which are in `delay_high` too.
     woken := dyno_agent_server_counters:histogram(),
@@ -118,23 +106,10 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     asked_ns := non_neg_integer() | undefined,
     %% Callbacks counted and not timed, before there was a hook.
     missed := non_neg_integer(),
-    cpu_ns := non_neg_integer() | undefined,
-    words := integer() | undefined,
-    %% The change of the queue's length.
-    grown := integer() | undefined,
     %% How often a callback was seen in a dirty scheduler. The time there counts as `cpu_ns`, also
     %% if the call waits for the system: an upper bound.
     dirty := non_neg_integer(),
-    served := non_neg_integer(),
-    tags := [
-        #{
-            tag := binary(),
-            callback := binary(),
-            count := pos_integer(),
-            wall_ns := non_neg_integer()
-        }
-    ],
-    stage := stage() | none
+    atom() => term()
 }.
 
 -type running() :: #{callback := binary(), ns := non_neg_integer()}.

@@ -30,39 +30,20 @@
 
 %% Scheme, module and protocol, parts of the URL, its form, and options with defaults.
 schemes() ->
+    {Statsd, Otlp, Udp} = {dyno_servers_statsd, dyno_servers_otlp, {host, none, 8125}},
     Prefix = {prefix, ~"otp"},
     Tags = {tags, []},
-    Temporality = {temporality, cumulative},
+    Otlps = [{temporality, cumulative}],
+    Local = {host, ~"127.0.0.1", 9464},
     [
-        {~"statsd", dyno_servers_statsd, statsd, {host, none, 8125}, ~"statsd://HOST:8125", [
-            Prefix
-        ]},
-        {~"statsd+unix", dyno_servers_statsd, statsd, path, ~"statsd+unix:/PATH", [Prefix]},
-        {
-            ~"dogstatsd",
-            dyno_servers_statsd,
-            dogstatsd,
-            {host, none, 8125},
-            ~"dogstatsd://HOST:8125",
-            [Prefix, Tags]
-        },
-        {~"dogstatsd+unix", dyno_servers_statsd, dogstatsd, path, ~"dogstatsd+unix:/PATH", [
-            Prefix, Tags
-        ]},
-        {
-            ~"prometheus",
-            dyno_servers_prometheus,
-            prometheus,
-            {host, ~"127.0.0.1", 9464},
-            ~"prometheus://127.0.0.1:9464",
-            []
-        },
-        {~"otlp+http", dyno_servers_otlp, http, {url, 4318}, ~"otlp+http://HOST:4318", [
-            Temporality
-        ]},
-        {~"otlp+https", dyno_servers_otlp, https, {url, 4318}, ~"otlp+https://HOST:4318", [
-            Temporality
-        ]},
+        {~"statsd", Statsd, statsd, Udp, ~"statsd://HOST:8125", [Prefix]},
+        {~"statsd+unix", Statsd, statsd, path, ~"statsd+unix:/PATH", [Prefix]},
+        {~"dogstatsd", Statsd, dogstatsd, Udp, ~"dogstatsd://HOST:8125", [Prefix, Tags]},
+        {~"dogstatsd+unix", Statsd, dogstatsd, path, ~"dogstatsd+unix:/PATH", [Prefix, Tags]},
+        {~"prometheus", dyno_servers_prometheus, prometheus, Local, ~"prometheus://127.0.0.1:9464",
+            []},
+        {~"otlp+http", Otlp, http, {url, 4318}, ~"otlp+http://HOST:4318", Otlps},
+        {~"otlp+https", Otlp, https, {url, 4318}, ~"otlp+https://HOST:4318", Otlps},
         {~"telemetry", dyno_servers_telemetry, telemetry, nothing, ~"telemetry", []}
     ].
 

@@ -148,12 +148,10 @@ newest_release_only() ->
         single_calls,
         kinds_of_messages_are_bounded,
         a_busy_server_is_hooked_later,
-        a_callback_over_windows,
         the_state_does_not_matter,
         delay_of_bursts,
         a_queue_of_its_own,
         short_callbacks,
-        every_tenth_crashes,
         stages_of_a_module,
         what_costs_too_much_is_left,
         nothing_is_left_of_a_killed_guard
@@ -180,12 +178,10 @@ groups() ->
             schedulers_that_are_not_online,
             known_times,
             short_callbacks,
-            nested_calls_are_blocked_time,
             every_tenth_crashes,
             beginnings_and_ends,
             without_hooks,
             a_callback_over_windows,
-            delay_of_a_backlog,
             delay_of_bursts,
             a_queue_of_its_own,
             the_state_does_not_matter,
@@ -204,7 +200,6 @@ groups() ->
             what_costs_too_much_is_left,
             nothing_is_left,
             nothing_is_left_in_a_busy_server,
-            nothing_is_left_of_a_killed_caller,
             nothing_is_left_of_a_killed_guard
         ]}
     ].
@@ -571,54 +566,6 @@ short() ->
         ?assert(Min =< SumNs div Count andalso SumNs div Count =< Max)
     end).
 
-nested_calls_are_blocked_time(_Config) ->
-    dyno_tries:hold(3, fun nested/0).
-
-nested() ->
-    measuring([{module, known_server}], fun(Node, Servers) ->
-        {ok, Inner} = erpc:call(Node, known_server, start, [[]]),
-        {ok, Outer} = erpc:call(Node, known_server, start, [[]]),
-        ok = hooked(Servers, Inner),
-        ok = hooked(Servers, Outer),
-        %% A tick, so that the time on the processor is measured besides.
-        ok = flagged(Servers, Outer),
-        [ok = gen_server:call(Outer, {nested, Inner, 40}) || _ <- lists:seq(1, 5)],
-        #{sleep := TrueNs} = maps:from_list(gen_server:call(Inner, truth)),
-        #{nested := TrueOuterNs} = maps:from_list(gen_server:call(Outer, truth)),
-        #{servers := All} = dyno_agent_servers:next(Servers),
-        #{wall_ns := OuterNs, cpu_ns := OuterCpu, callbacks := Callbacks} = server(Outer, All),
-        #{wall_ns := InnerNs} = server(Inner, All),
-        ct:log("~tp", [All]),
-        within(TrueNs, InnerNs, 0.05),
-        within(TrueOuterNs, OuterNs, 0.05),
-        ?assert(OuterCpu < 0.1 * OuterNs),
-        #{count := 6} = callback(~"handle_call", Callbacks)
-    end).
-
-%% Its supervisor starts it again; each tenth call raises an exception.
-every_tenth_crashes(_Config) ->
-    measuring([{module, known_server}], fun(Node, Servers) ->
-        _ = [crash_one(Node, Servers) || _ <- lists:seq(1, 4)],
-        ok = until_ended(Servers, 4),
-        #{servers := All} = Window = dyno_agent_servers:next(Servers),
-        ct:log("~tp", [Window]),
-        Calls = [callback(~"handle_call", C) || #{callbacks := C, state := crashed} <- All],
-        ?assertEqual([10, 10, 10, 10], [Count || #{count := Count} <- Calls]),
-        ?assertEqual([1, 1, 1, 1], [Count || #{exceptions := Count} <- Calls]),
-        %% It is busy for 2 ms before it raises the exception.
-        Longest = [Max || #{wall := #{max := Max}} <- Calls],
-        [?assert(Max >= 1_980_000 andalso Max < 1_980_000_000) || Max <- Longest],
-        [?assertMatch({0, _}, binary:match(Reason, ~"{{crashed")) || #{reason := Reason} <- All],
-        %% Each is in its last window once.
-        #{servers := []} = dyno_agent_servers:next(Servers)
-    end).
-
-crash_one(Node, Servers) ->
-    {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
-    ok = seen_hooked(Servers, Pid),
-    _ = [gen_server:call(Pid, anything) || _ <- lists:seq(1, 9)],
-    ?assertExit(_, gen_server:call(Pid, crash)).
-
 beginnings_and_ends(_Config) ->
     measuring([{module, known_server}], fun(Node, Servers) ->
         {ok, Pid} = erpc:call(Node, known_server, start, [{slow, 30}]),
@@ -669,53 +616,6 @@ without_hooks(_Config) ->
         #{servers := [#{callbacks := Last}]} = dyno_agent_servers:next(Servers),
         #{count := 1, exceptions := 1} = callback(~"handle_call", Last),
         _ = dyno_agent:detach(Agent)
-    end).
-
-%% Each window has what ran in it.
-a_callback_over_windows(_Config) ->
-    in_node(fun(Node) ->
-        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
-        {Agent, Servers} = attach(Node, #{servers => [{module, known_server}], level => time}),
-        ok = flagged(Servers, Pid),
-        _ = dyno_agent_servers:next(Servers),
-        ok = gen_server:cast(Pid, {busy, 2_000_000}),
-        Asked = gen_server:send_request(Pid, truth),
-        {[{cast, TrueNs}], Times} = cpu_until(Asked, Servers, []),
-        ct:log("~b ~tp", [TrueNs, Times]),
-        ?assert(lists:sum(Times) > 0.3 * TrueNs),
-        ?assert(lists:sum(Times) < 1.1 * TrueNs),
-        _ = dyno_agent:detach(Agent)
-    end).
-
-cpu_until(Asked, Servers, Times) ->
-    Answer = gen_server:wait_response(Asked, 100),
-    #{servers := [#{callbacks := Callbacks}]} = dyno_agent_servers:next(Servers),
-    Now = [Ns || #{name := ~"handle_cast", cpu_ns := Ns} <- Callbacks] ++ Times,
-    case Answer of
-        {reply, Truth} -> {Truth, Now};
-        timeout -> cpu_until(Asked, Servers, Now)
-    end.
-
-%% A hundred messages at once, each of which takes the server two milliseconds.
-delay_of_a_backlog(_Config) ->
-    dyno_tries:hold(3, fun backlog/0).
-
-backlog() ->
-    measuring([{module, known_server}], fun(Node, Servers) ->
-        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
-        ok = hooked(Servers, Pid),
-        ok = erpc:call(Node, known_server, stamped, [Pid, 2000, 100]),
-        Delays = gen_server:call(Pid, delays, infinity),
-        #{servers := [Server]} = dyno_agent_servers:next(Servers),
-        ct:log("~tp ~tp", [Delays, Server]),
-        #{delay := Histogram, delay_unknown := 0} = Server,
-        True = lists:sum(Delays) / 100,
-        within(True, dyno_histogram:mean(Histogram), 0.2),
-        within(lists:nth(50, Delays), dyno_histogram:quantile(Histogram, 0.5), 0.2),
-        within(lists:nth(95, Delays), dyno_histogram:quantile(Histogram, 0.95), 0.2),
-        #{queue_max := Max, queue := Lengths} = Server,
-        ?assert(Max >= 90 andalso Max =< 101),
-        within(50, dyno_histogram:mean(Lengths), 0.2)
     end).
 
 %% A thousand messages at once, five times, with pauses: 20 us each.
@@ -1285,37 +1185,6 @@ nothing_is_left_in_a_busy_server(_Config) ->
         ?assertEqual([], hooks(Node, Pid)),
         ?assert(erpc:call(Node, erlang, is_process_alive, [Pid])),
         dyno_leftovers:check(Node, Before)
-    end).
-
-nothing_is_left_of_a_killed_caller(_Config) ->
-    in_node(fun(Node) ->
-        {ok, Pid} = erpc:call(Node, known_server, start, [[]]),
-        {ok, Busy} = erpc:call(Node, known_server, start, [[]]),
-        Before = dyno_leftovers:snapshot(Node),
-        Self = self(),
-        {Caller, Monitor} = spawn_monitor(fun() ->
-            {_, Servers} = attach(Node, [{module, known_server}]),
-            ok = hooked(Servers, Pid),
-            ok = hooked(Servers, Busy),
-            ok = gen_server:cast(Busy, hold),
-            Self ! ready,
-            receive
-            after infinity -> ok
-            end
-        end),
-        receive
-            ready -> ok
-        end,
-        exit(Caller, kill),
-        receive
-            {'DOWN', Monitor, process, Caller, _} -> ok
-        end,
-        dyno_leftovers:check(Node, Before),
-        ?assertEqual([], hooks(Node, Pid)),
-        %% It has its hook until its next message.
-        Busy ! go,
-        ok = gen_server:call(Busy, anything, infinity),
-        ?assertEqual([], hooks(Node, Busy))
     end).
 
 %% Nobody sends a message to the servers that the hooks are in.
