@@ -11,7 +11,7 @@
 suite() ->
     [{timetrap, {minutes, 2}}].
 
-each_release() -> [callbacks_of_known_times, nothing_is_left].
+each_release() -> [windows_keep_to_the_clock].
 
 all() ->
     [{group, all}].

@@ -88,7 +88,9 @@ end_server(Pid) ->
 start_link(Shared) ->
     {ok, Pid} = gen_server:start_link(?MODULE, [], []),
     Counters = dyno_agent_server_counters:new(),
-    ok = sys:install(Pid, dyno_agent_server_hook:debug(Pid, Counters, Shared)),
+    %% Its messages are none of those that are told one by one.
+    Own = Shared#{each := none},
+    ok = sys:install(Pid, dyno_agent_server_hook:debug(Pid, Counters, Own)),
     {Pid, Counters}.
 
 -doc "The times since the last call.".
