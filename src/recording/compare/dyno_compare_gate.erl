@@ -199,13 +199,9 @@ asked(Condition, #{item := Item, metric := Metric} = Whole, Changes) ->
         M =:= Calm,
         is_open(Condition, Whole),
         not is_open(Condition, C),
-        not (is_beyond(Condition, Whole) andalso is_certain(Condition, Whole))
+        not is_beyond(Condition, Whole)
     ],
     hd(Parts ++ [Whole]).
-
-%% Whether the interval has no value of unchanged code.
-is_certain(_Condition, #{low := undefined}) -> false;
-is_certain(Condition, Change) -> element(3, forward(Condition, Change)) > 1.
 
 %% Changes without an interval come first: nothing is known of them.
 furthest_first(Condition, Changes) ->

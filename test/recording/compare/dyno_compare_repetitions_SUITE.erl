@@ -112,6 +112,9 @@ calm_parts(_Config) ->
     %% The best parts are as before, and whole runs are surely worse: half of each is slow now.
     Half = [Slowed(300, [F * 340 || _ <- lists:seq(1, 15)]) || F <- [1, 1.2, 1.35]],
     ?assertMatch(#{result := unknown}, Gate([Slowed(300, []) || _ <- [1, 2, 3]], Half)),
+    %% No gate opens beside a measured change beyond its limit, however uncertain.
+    Some = [Slowed(300, [F * 340 || _ <- lists:seq(1, 9)]) || F <- [1, 1.1, 2.2]],
+    ?assertMatch(#{result := unknown}, Gate([Slowed(300, []) || _ <- [1, 2, 3]], Some)),
     %% Parts of few operations say nothing of the best.
     Few = [(with_parts(lists:duplicate(20, 10_000)))#{~"throughput" => V} || V <- [100, 99, 101]],
     Changes = changes(document(Few), document(Few), []),
