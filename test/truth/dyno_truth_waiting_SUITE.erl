@@ -183,7 +183,8 @@ those_traced_stand_for_all_that_woke_it(_Config) ->
     },
     Us = fun(Ns) -> round(Ns / 1000) end,
     {Half, Low, High} = dyno_agent_server_parts:waited(0.5, Waits),
-    ?assertMatch({34, 30, 38}, {Us(Half), Us(Low), Us(High)}),
+    %% 30 to 38 us by chance, and what tracing may be wrong by.
+    ?assertMatch({34, 23, 49}, {Us(Half), Us(Low), Us(High)}),
     ?assertMatch({Ns, Ns, Ns} when Ns > 99_000_000, dyno_agent_server_parts:waited(0.9, Waits)),
     %% Of too many it was not seen how long they waited.
     {undefined, 0, Most} = dyno_agent_server_parts:waited(0.5, Waits#{woken_of := 40}),
@@ -205,7 +206,7 @@ a_blocked_server_once() ->
         }),
         %% Most find the server idle, and wait until it runs: some 20 us, or more beside others.
         #{~"delay_p50" := P50, ~"delay_p50_low" := Low, ~"delay_p50_high" := High} = Row,
-        ?assert(0.7 * Low =< True(0.5) andalso True(0.5) =< 1.4 * High, {True(0.5), Low, High}),
+        ?assert(Low =< True(0.5) andalso True(0.5) =< High, {True(0.5), Low, High}),
         %% Where others have the processors, the traced ones may be too unlike.
         ?assert(P50 =:= null orelse (Low =< P50 andalso P50 =< High)),
         near(True(0.9), map_get(~"delay_p90", Row), 0.2),
