@@ -156,6 +156,7 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
     ],
     Others = [C || C <- Relevant -- Asked, not dyno_compare_metrics:is_calm(C)],
     Open = furthest_first(Condition, [Change || Change <- Asked, is_open(Condition, Change)]),
+    Work = [C || Subject =:= ~"slower", C <- Changes, is_more_work(Condition, C)],
     {Value, Result, Text} =
         case {Failing, Open, Asked} of
             {[Worst | More], _, _} ->
@@ -165,6 +166,8 @@ verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes
                 {undefined, unknown, [Doubt, longer(Condition, Open)]};
             {[], [], []} ->
                 {undefined, unknown, ["there is nothing to compare in the recordings"]};
+            {[], [], _} when Work =/= [] ->
+                {undefined, unknown, more_work(hd(Work))};
             {[], [], _} ->
                 {undefined, pass, [passed(Condition, Asked), best_only(Asked), not_asked(Others)]}
         end,
@@ -330,6 +333,18 @@ needed(#{share := Share} = Condition, #{low := Low, high := High, runs := Runs} 
             _ -> Limit
         end,
     dyno_stats_runs:needed(Runs, Half, Distance / 2).
+
+%% A machine that became faster meanwhile hides slower code, but not its work.
+is_more_work(Condition, #{metric := Metric, verdict := Verdict} = Change) ->
+    Metric =:= dyno_compare_metrics:work() andalso Verdict =:= more andalso
+        is_beyond(Condition, Change).
+
+more_work(#{item := Item, ratio := Ratio}) ->
+    io_lib:format(
+        "~ts: times are not beyond it, but an operation takes ~ts times the reductions: the "
+        "machine may have been faster; measure both at one time (--against REV)",
+        [Item, dyno_unit:format(Ratio, ~"1")]
+    ).
 
 %% Reductions do not depend on the machine, but leave out waiting and most of native code.
 work(Result, #{kind := time, of_each := run, item := Item}, Changes) ->

@@ -16,7 +16,7 @@ Other metrics have Welch's interval (dyno_stats_welch): two repetitions a side g
 five make it narrow. Intervals that decide one condition (high percentiles of all sizes, or the
 memory of all sizes and nodes) hold together at 95 % (Bonferroni). Intervals of functions hold each
 alone. A side with one run has no interval and no verdict. Nor have times if other programs took
-far more of the processors on one side than on the other.
+far more of the processors on one side than on the other, unless the runs are paired.
 """.
 
 -export([changes/3, in_words/3, ratio/2, mean/1]).
@@ -55,7 +55,7 @@ family(#{kind := other_time, item := Item, metric := ~"time per call"}) ->
 family(#{metric := Metric}) ->
     Metric.
 
-change({#{others := Old} = Metric, #{others := New} = NewMetric}, Threshold, How) ->
+change({#{others := Old} = Metric, #{others := New} = NewMetric}, Threshold, {_, apart} = How) ->
     Without = {maps:remove(others, Metric), NewMetric},
     case dyno_finding_machine:is_beyond(abs(New - Old)) of
         true ->
