@@ -11,7 +11,7 @@
 
 -behaviour(dyno_agent_monitor).
 
--define(WAYS, [baseline, partition, centralised, dyno_agent_riarc_verify, inline]).
+-define(WAYS, [baseline, partition, dyno_agent_riarc_verify, inline]).
 -define(GOAL, 4.0).
 -define(ROUNDS, 3).
 -define(MOST_MS, 380_000).

@@ -30,7 +30,7 @@ all() ->
         {"trace", "--queue", "a fifth of --limit-rate may wait"},
         {"trace", "--size", "a term is shown with at most 80 elements; --depth N shows less"},
         {"verify", "--must-decide", "the exit status is 1 if a property is UNKNOWN"},
-        {"verify", "--shards", "half of the node's schedulers run the monitors"},
+        {"verify", "--shards", "one process of each node runs the monitors"},
         {"verify", "--events", "the last 10 events before a verdict are shown"},
         {"doctor", "--from", "use --replay FILE"},
         {"demo", "--name", "give the name alone: dyno demo NAME"},

@@ -30,7 +30,6 @@ Monitors run in each node; this process collects their verdicts in one stream. I
     processes => [dyno_process_filter:t()],
     %% The checked selectors for the agents.
     select => [dyno_agent_monitor:selector()],
-    shards => pos_integer(),
     %% The number of last events in a verdict; 10.
     events => non_neg_integer(),
     %% A file in the node, for the events of the monitors.
@@ -91,8 +90,8 @@ attach(Nodes, #{specs := Specs} = Options) ->
         Show = maps:get(show, Options, fun(_) -> ok end),
         Warnings = dyno_verify_monitors:warnings(Objects),
         lists:foreach(fun(Text) -> ok = Show({warning, Text}) end, Warnings),
-        {Run, How} = recorded(Objects, Options),
-        {ok, Selected} ?= selected(Nodes, How),
+        {ok, Selected} ?= selected(Nodes, Options),
+        Run = recorded(Objects, Options),
         Hold = fun(Node) -> dyno_verify_target:hold(Node, Run, maps:without(?OWN, Selected)) end,
         {ok, Targets} ?= dyno_target:all(Nodes, Hold),
         Plan = (maps:with([for_ms], Options))#{nodes => Nodes, targets => Targets},
@@ -121,12 +120,11 @@ selected(Nodes, #{processes := [_ | _] = Filters} = Options) ->
 selected(_Nodes, Options) ->
     {ok, Options}.
 
-%% One process writes, so one runs the monitors.
-recorded(Objects, #{record := File} = Options) ->
+recorded(Objects, #{record := File}) ->
     Needs = [dyno_verify_monitors:needs(Object) || Object <- Objects],
-    {Objects ++ [dyno_verify_log:recorder(File, Needs)], Options#{shards => 1}};
-recorded(Objects, Options) ->
-    {Objects, Options}.
+    Objects ++ [dyno_verify_log:recorder(File, Needs)];
+recorded(Objects, _Options) ->
+    Objects.
 
 -doc false.
 -spec handle(term(), [dyno_target:t()], seen()) -> {[dyno_observation:event()], seen()}.

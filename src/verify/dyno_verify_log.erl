@@ -51,8 +51,7 @@ An event of `dyno_agent_event:from_trace/1`; a process that ran when the recordi
 -define(PIECE, 1 bsl 20).
 
 -doc """
-A monitor that writes the events these monitors need to a file in its node, and decides nothing. All
-its events come from one process: `shards => 1`.
+A monitor that writes the events these monitors need to a file in its node, and decides nothing.
 """.
 -spec recorder(binary(), [dyno_agent_monitor:needs()]) -> dyno_code:object().
 recorder(File, Needs) ->

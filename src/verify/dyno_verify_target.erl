@@ -20,21 +20,18 @@
 
 -define(RECORD_MS, 120_000).
 
--doc "The configuration of an instrumentation: one of dyno's, or a module of dyno_agent_verifier.".
--spec instrumentation(atom()) ->
-    {ok, #{instrumentation := module(), shards => 1}} | {error, dyno_error:error()}.
-instrumentation(partition) ->
-    {ok, #{instrumentation => dyno_agent_verify}};
-%% One tracer for all processes.
-instrumentation(centralised) ->
-    {ok, #{instrumentation => dyno_agent_verify, shards => 1}};
+-doc "An instrumentation: one of dyno's, or a module of dyno_agent_verifier.".
+-spec instrumentation(atom()) -> {ok, module()} | {error, dyno_error:error()}.
+%% One tracer for all processes; detectEr's name.
+instrumentation(Name) when Name =:= partition; Name =:= centralised ->
+    {ok, dyno_agent_verify};
 %% In modules compiled with dyno_inline.
 instrumentation(inline) ->
-    {ok, #{instrumentation => dyno_agent_inline_verify}};
+    {ok, dyno_agent_inline_verify};
 instrumentation(Module) ->
     _ = code:ensure_loaded(Module),
-    case erlang:function_exported(Module, shards, 1) of
-        true -> {ok, #{instrumentation => Module}};
+    case erlang:function_exported(Module, info, 2) of
+        true -> {ok, Module};
         false -> {error, {?MODULE, {no_instrumentation, Module}}}
     end.
 
@@ -44,8 +41,7 @@ hold(Node, Objects, Options) ->
     Recorder = [dyno_stream || is_map_key(record, Options)],
     Connection = maps:with([cookie, name], Options),
     maybe
-        {ok, #{instrumentation := By} = Special} ?=
-            instrumentation(maps:get(instrumentation, Options, partition)),
+        {ok, By} ?= instrumentation(maps:get(instrumentation, Options, partition)),
         Modules = dyno_code:closure(
             [dyno_agent_guard, dyno_agent_verifier, By] ++ Recorder ++
                 dyno_verify_monitors:runtime(Objects)
@@ -54,9 +50,11 @@ hold(Node, Objects, Options) ->
         {ok, Missing} ?= missing(Node, Objects, []),
         dyno_target:hold(
             Node, Connection#{modules => Modules, more_modules => Missing}, fun(Bare) ->
-                Config = maps:merge(maps:with([limits, select, shards, events], Options), Special),
+                Config = maps:with([limits, select, events], Options),
                 monitored(Bare, Missing, Options, Config#{
-                    monitors => [Module || {Module, _, _} <- Objects], sink => self()
+                    instrumentation => By,
+                    monitors => [Module || {Module, _, _} <- Objects],
+                    sink => self()
                 })
             end
         )

@@ -178,12 +178,12 @@ late_across_is_unknown(Config) ->
     ok = dyno_code:load(Module, File, Beam),
     [A, B] = [list_to_pid("<0." ++ N ++ ".0>") || N <- ["1000", "1001"]],
     Seen = fun(Events) ->
-        Verdicts = dyno_agent_verdicts:new(1, [Module], self()),
+        Verdicts = dyno_agent_verdicts:new([Module], self()),
         Started = [{Pid, {spawned, self(), {m, f, []}}, 0} || Pid <- [A, B]],
         _ = lists:foldl(
             fun({Pid, Event, Ms}, Core) ->
                 {Next, Effects} = dyno_agent_partition:event(Pid, Event, Ms * 1_000_000, Core),
-                ok = dyno_agent_verdicts:effects(Effects, 1, Verdicts),
+                ok = dyno_agent_verdicts:effects(Effects, Verdicts),
                 Next
             end,
             dyno_agent_partition:new([Module], #{}),
@@ -200,11 +200,11 @@ late_across_is_unknown(Config) ->
     ?assertEqual({1, 0}, Seen(InTime ++ [Send(A, 2, 210), Send(A, 5, 300)])),
     ?assertEqual({0, 1}, Seen([Send(A, L, L) || L <- lists:seq(1, 100_050)])),
     %% One process that was cut off as well is still one.
-    Cut = dyno_agent_verdicts:new(1, [Module], spawn(fun() -> ok end)),
+    Cut = dyno_agent_verdicts:new([Module], spawn(fun() -> ok end)),
     Report = #{verdict => inconclusive, trace => gap, monitor => Module, process => #{pid => A}},
     Effects = [{opened, #{pid => A}, [Module]}, {unsure, Module, late}],
     ok = dyno_agent_verdicts:effects(
-        Effects ++ [{decided, Module, A, cut}, {verdict, Report}], 1, Cut
+        Effects ++ [{decided, Module, A, cut}, {verdict, Report}], Cut
     ),
     #{monitors := #{Module := Counts}} = dyno_agent_verdicts:read(Cut),
     ?assertMatch(#{processes := 1, cut := 1, inconclusive := 1}, Counts),
@@ -262,7 +262,7 @@ crashed(Function, HasKey, Config) ->
     {ok, [{Monitor, Beam, File}]} = dyno_verify_monitors:read([list_to_binary(Path)]),
     ok = dyno_code:load(Monitor, File, Beam),
     Pid = list_to_pid("<0.1000.0>"),
-    Verdicts = dyno_agent_verdicts:new(1, [Monitor], self()),
+    Verdicts = dyno_agent_verdicts:new([Monitor], self()),
     {Core, Effects} = lists:foldl(
         fun({Event, Ms}, {Before, Earlier}) ->
             {Next, New} = dyno_agent_partition:event(Pid, Event, Ms * 1_000_000, Before),
@@ -272,7 +272,7 @@ crashed(Function, HasKey, Config) ->
         [{{spawned, self(), {m, f, []}}, 0}, {{send, a, self()}, 1}, {{send, b, self()}, 100}]
     ),
     {_, Last} = dyno_agent_partition:timeouts(200_000_000, Core),
-    ok = dyno_agent_verdicts:effects(Effects ++ Last, 1, Verdicts),
+    ok = dyno_agent_verdicts:effects(Effects ++ Last, Verdicts),
     #{monitors := #{Monitor := #{no := No, crashed := Crashed}}} =
         dyno_agent_verdicts:read(Verdicts),
     ok = dyno_agent_verdicts:delete(Verdicts),
@@ -342,7 +342,7 @@ who_came_meanwhile_is_unknown(Config) ->
         "follows (receive {request, N} then send {reply, N})*.",
     in_node(fun(Node) ->
         Document = verified(Config, Text, Node, #{}, fun() ->
-            [Tracer] = shards(Node),
+            [Tracer] = tracers(Node),
             exit(Tracer, kill),
             again(Node, Tracer),
             [Loop] = erpc:call(Node, known, loops, [1, 0]),
@@ -354,15 +354,15 @@ who_came_meanwhile_is_unknown(Config) ->
         says(Said, "^monitoring of .* began anew, and processes may have been missed$")
     end).
 
-shards(Node) ->
+tracers(Node) ->
     [
         Pid
      || Pid <- erpc:call(Node, erlang, processes, []),
-        {dyno_agent_event_shard, _} <- [erpc:call(Node, proc_lib, get_label, [Pid])]
+        dyno_agent_verify_tracer <- [erpc:call(Node, proc_lib, get_label, [Pid])]
     ].
 
 again(Node, Tracer) ->
-    case shards(Node) of
+    case tracers(Node) of
         [Other] when Other =/= Tracer -> timer:sleep(100);
         _ -> again(Node, Tracer)
     end.

@@ -3,15 +3,15 @@
 
 -module(dyno_agent_event_limit).
 -moduledoc false.
-%% Checks the backlog of a tracer and its shards each 2 ms, with priority max. Tracer and shards cut
-%% processes off themselves (dyno_agent_event_flow), but only when scheduled: behind hundreds of
-%% busy processes, or in a slow monitor, that is too late.
+%% Checks the backlog of a tracer each 2 ms, with priority max. The tracer cuts processes off itself
+%% (dyno_agent_event_flow), but only when scheduled: behind hundreds of busy processes, or in a slow
+%% monitor, that is too late.
 %%
 %%   at the limit      tracing of all running processes ends; {gap_all, TimeNs} follows the backlog
 %%   a quarter more    the same for processes started since
 %%   twice the memory  the session is closed; the parent gets {dyno_agent_event_limit, Pid}
 
--export([start_link/1, watch/2, words/0]).
+-export([start_link/1, words/0]).
 -export([init/1]).
 -export_type([config/0, words/0]).
 
@@ -22,8 +22,6 @@
     parent := pid(),
     tracer := pid(),
     session := dyno_agent_event_session:t(),
-    %% Including the tracer.
-    pids := [pid()],
     words := words(),
     limits := dyno_agent_event_flow:limits()
 }.
@@ -36,11 +34,6 @@ start_link(Config) ->
     Pid = proc_lib:spawn_opt(?MODULE, init, [Config], [link, {priority, max}]),
     true = is_pid(Pid),
     Pid.
-
--spec watch(pid(), [pid()]) -> ok.
-watch(Limit, Pids) ->
-    Limit ! {pids, Pids},
-    ok.
 
 -spec words() -> words().
 words() ->
@@ -55,22 +48,16 @@ init(Config) ->
     look(Config, 1.0).
 
 %% `Next`: the filled share of the limits at which processes are cut off next.
-look(#{pids := Pids, words := Words, limits := Limits} = Config, Next) ->
-    receive
-        {pids, Others} -> look(Config#{pids := Others}, Next)
-    after ?LOOK_MS ->
-        Waiting = lists:sum([
-            N
-         || Pid <- Pids, {message_queue_len, N} <- [process_info(Pid, message_queue_len)]
-        ]),
-        {Events, Memory} = dyno_agent_event_flow:fill(Waiting, atomics:get(Words, 1), Limits),
-        Fill = max(Events, Memory),
-        case Fill >= Next of
-            true when Next > 1.0, Memory >= 2.0 -> over(Config);
-            true -> cut(Config, Fill);
-            false when Fill < 1.0 -> look(Config, 1.0);
-            false -> look(Config, Next)
-        end
+look(#{tracer := Tracer, words := Words, limits := Limits} = Config, Next) ->
+    timer:sleep(?LOOK_MS),
+    Waiting = lists:sum([N || {_, N} <- [process_info(Tracer, message_queue_len)]]),
+    {Events, Memory} = dyno_agent_event_flow:fill(Waiting, atomics:get(Words, 1), Limits),
+    Fill = max(Events, Memory),
+    case Fill >= Next of
+        true when Next > 1.0, Memory >= 2.0 -> over(Config);
+        true -> cut(Config, Fill);
+        false when Fill < 1.0 -> look(Config, 1.0);
+        false -> look(Config, Next)
     end.
 
 cut(#{session := Session, tracer := Tracer} = Config, Fill) ->

@@ -95,7 +95,7 @@ event(Event) ->
 event(Event, #{verdicts := Verdicts, partitions := None, id := Id} = Config) ->
     case {get(?KEY), Event} of
         {{Id, _, Partitions}, _} ->
-            ok = dyno_agent_verdicts:event(1, Verdicts),
+            ok = dyno_agent_verdicts:event(Verdicts),
             event(Event, caught_up(Partitions, Config), Config);
         {_, {spawned, _, _}} ->
             event(Event, None, Config);
@@ -114,7 +114,7 @@ event(Event, Partitions, #{verdicts := Verdicts, stop := Stop, id := Id} = Confi
             true -> keep(Id, Next, Config);
             false -> erase(?KEY)
         end,
-    ok = dyno_agent_verdicts:effects(Effects, 1, Verdicts),
+    ok = dyno_agent_verdicts:effects(Effects, Verdicts),
     case [Report || {verdict, #{verdict := no} = Report} <- Effects] of
         [Report | _] when Stop -> exit({dyno_verify, Report});
         _ -> ok
@@ -163,7 +163,7 @@ late({Pid, _, Number} = Entry, NowNs, Due, Verdicts) ->
             {_, Effects} = dyno_agent_partition:timeouts(NowNs, Partitions),
             Told = [{Entry, [], [{const, {Pid, told, NowNs}}]}],
             case ets:select_replace(Due, Told) of
-                1 -> dyno_agent_verdicts:effects(Effects, 1, Verdicts);
+                1 -> dyno_agent_verdicts:effects(Effects, Verdicts);
                 0 -> ok
             end;
         undefined ->

@@ -12,13 +12,10 @@
 
 -behaviour(dyno_agent_verifier).
 
--export([shards/1, start/1, stop/1, info/2, terminate/1]).
+-export([start/1, stop/1, info/2, terminate/1]).
 -export([watch/1]).
 
 -define(WATCH_MS, 20).
-
--spec shards(dyno_agent_verifier:config()) -> 1.
-shards(_Config) -> 1.
 
 -spec start(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->

@@ -8,7 +8,7 @@
 %% `{dyno_agent_verdicts, {verdict, Report}}` and `{dyno_agent_verdicts, {crashed, Module, Process,
 %% Why}}`.
 
--export([new/3, delete/1, effects/3, count/2, fault/2, cut/3, event/2, events/2, lost/2]).
+-export([new/2, delete/1, effects/2, count/2, fault/2, cut/2, event/1, events/1, lost/1]).
 -export([forget/1, tick/1, read/1]).
 -export_type([t/0, summary/0]).
 
@@ -17,7 +17,6 @@
     %% Processes that have or had a partition, or were cut off: `{Pid, first | again}`, and `{{Pid,
     %% Monitor}}` for each broken property.
     known := ets:table(),
-    shards := pos_integer(),
     monitors := #{module() => pos_integer()},
     receiver := pid()
 }.
@@ -58,9 +57,11 @@ part of `inconclusive`, `past` the part that depends on events before monitoring
     }
 }.
 
--define(OF_SHARD, [events, opened, complete, partial, gap, cut]).
+-define(SUMS, [events, opened, complete, partial, gap, cut, untold, missed]).
 -define(AGAIN, [{opened, again}, {partial, again_partial}, {gap, again_gap}]).
 -define(OF_MONITOR, [processes, seen, yes, no, broken, inconclusive, cut, past, crashed]).
+%% The counters of all together, and of each monitor.
+-define(ALL, 12).
 -define(EACH, 10).
 %% The most known processes, including ended ones. Beyond, a returning process counts again.
 -define(MOST_KNOWN, 500_000).
@@ -68,14 +69,13 @@ part of `inconclusive`, `past` the part that depends on events before monitoring
 -define(MOST_TOLD, 100).
 -define(CRASHES, 3).
 
--doc "Empty counts for this number of shards; lives as long as the caller.".
--spec new(pos_integer(), [module()], pid()) -> t().
-new(Shards, Modules, Receiver) ->
+-doc "Empty counts; lives as long as the caller.".
+-spec new([module()], pid()) -> t().
+new(Modules, Receiver) ->
     #{
-        counters => counters:new(?EACH * (Shards + Shards * length(Modules) + 1), [atomics]),
+        counters => counters:new(?ALL + ?EACH * length(Modules), [atomics]),
         known => ets:new(?MODULE, [public, {write_concurrency, true}]),
-        shards => Shards,
-        monitors => maps:from_list([{M, N} || {N, M} <- lists:enumerate(Modules)]),
+        monitors => maps:from_list([{M, N} || {N, M} <- lists:enumerate(0, Modules)]),
         receiver => Receiver
     }.
 
@@ -84,12 +84,12 @@ delete(#{known := Known}) ->
     true = ets:delete(Known),
     ok.
 
--doc "Counts and reports a shard's effects; returns those for the session.".
--spec effects([dyno_agent_partition:effect()], pos_integer(), t()) -> ok.
-effects(Effects, Shard, Verdicts) ->
+-doc "Counts and reports.".
+-spec effects([dyno_agent_partition:effect()], t()) -> ok.
+effects(Effects, Verdicts) ->
     lists:foreach(
         fun(Effect) ->
-            ok = counted(Effect, Shard, Verdicts),
+            ok = counted(Effect, Verdicts),
             told(Effect, Verdicts)
         end,
         Effects
@@ -97,70 +97,70 @@ effects(Effects, Shard, Verdicts) ->
 
 -spec count([dyno_agent_partition:effect()], t()) -> ok.
 count(Effects, Verdicts) ->
-    lists:foreach(fun(Effect) -> counted(Effect, 1, Verdicts) end, Effects).
+    lists:foreach(fun(Effect) -> counted(Effect, Verdicts) end, Effects).
 
-counted({opened, #{pid := Pid}, Modules}, Shard, Verdicts) ->
-    ok = add(Shard, opened, Verdicts),
+counted({opened, #{pid := Pid}, Modules}, Verdicts) ->
+    ok = add(opened, Verdicts),
     case opened(Pid, Verdicts) of
         first ->
             lists:foreach(
                 fun(Module) ->
-                    ok = add_of(Module, processes, Shard, Verdicts),
-                    add_of(Module, undecided, Shard, Verdicts)
+                    ok = add_of(Module, processes, Verdicts),
+                    add_of(Module, undecided, Verdicts)
                 end,
                 Modules
             );
         again ->
-            add(Shard, again, Verdicts)
+            add(again, Verdicts)
     end;
-counted({wanted, Module}, Shard, Verdicts) ->
-    ok = add_of(Module, processes, Shard, Verdicts),
-    add_of(Module, undecided, Shard, Verdicts);
-counted({closed, Trace, Pid}, Shard, Verdicts) ->
-    ok = add(Shard, Trace, Verdicts),
+counted({wanted, Module}, Verdicts) ->
+    ok = add_of(Module, processes, Verdicts),
+    add_of(Module, undecided, Verdicts);
+counted({closed, Trace, Pid}, Verdicts) ->
+    ok = add(Trace, Verdicts),
     case {life(Pid, Verdicts), Trace} of
         {first, _} -> ok;
-        {again, gap} -> add(Shard, again_gap, Verdicts);
-        {again, _} -> add(Shard, again_partial, Verdicts)
+        {again, gap} -> add(again_gap, Verdicts);
+        {again, _} -> add(again_partial, Verdicts)
     end;
-counted({ended, Pid}, _Shard, #{known := Known}) ->
+counted({ended, Pid}, #{known := Known}) ->
     _ = while_there(fun() -> ets:delete(Known, Pid) end),
     ok;
-counted({seen, Module}, Shard, Verdicts) ->
-    add_of(Module, seen, Shard, Verdicts);
-counted({decided, Module, Pid, How}, Shard, Verdicts) ->
+counted({seen, Module}, Verdicts) ->
+    add_of(Module, seen, Verdicts);
+counted({decided, Module, Pid, How}, Verdicts) ->
     case {is_first(Pid, Verdicts), How} of
         {IsFirst, broken} ->
-            ok = add_of(Module, undecided, -number(IsFirst), Shard, Verdicts),
-            add_of(Module, broken, number(is_new({Pid, Module}, Verdicts)), Shard, Verdicts);
+            ok = add_of(Module, undecided, -number(IsFirst), Verdicts),
+            add_of(Module, broken, number(is_new({Pid, Module}, Verdicts)), Verdicts);
         {true, cut} ->
-            ok = add_of(Module, undecided, -1, Shard, Verdicts),
-            add_of(Module, cut, Shard, Verdicts);
+            ok = add_of(Module, undecided, -1, Verdicts),
+            add_of(Module, cut, Verdicts);
         {true, _} ->
-            add_of(Module, undecided, -1, Shard, Verdicts);
+            add_of(Module, undecided, -1, Verdicts);
         {false, _} ->
             ok
     end;
 %% Its own cut-off processes already show this.
-counted({unsure, Module, Why}, Shard, Verdicts) ->
-    IsSaid = Why =:= cut andalso sum_of(Module, cut, Verdicts) > 0,
-    add_of(Module, inconclusive, number(not IsSaid), Shard, Verdicts);
+counted({unsure, Module, Why}, Verdicts) ->
+    IsSaid = Why =:= cut andalso get_of(Module, cut, Verdicts) > 0,
+    add_of(Module, inconclusive, number(not IsSaid), Verdicts);
 %% A reopened partition may be cut off again: still one process.
-counted({verdict, #{verdict := inconclusive, trace := gap} = Report}, Shard, Verdicts) ->
+counted({verdict, #{verdict := inconclusive, trace := gap} = Report}, Verdicts) ->
     #{monitor := Module, process := #{pid := Pid}} = Report,
-    add_of(Module, inconclusive, number(is_first(Pid, Verdicts)), Shard, Verdicts);
-counted({verdict, #{verdict := no, monitor := Module} = Report}, Shard, Verdicts) ->
-    add_of(Module, no, faults(Report), Shard, Verdicts);
-counted({verdict, #{explanation := #{because := past}} = Report}, Shard, Verdicts) ->
+    add_of(Module, inconclusive, number(is_first(Pid, Verdicts)), Verdicts);
+counted({verdict, #{verdict := no, monitor := Module} = Report}, Verdicts) ->
+    add_of(Module, no, faults(Report), Verdicts);
+counted({verdict, #{explanation := #{because := past}} = Report}, Verdicts) ->
     #{monitor := Module, process := #{pid := Pid}} = Report,
     Count = number(is_first(Pid, Verdicts)),
-    ok = add_of(Module, past, Count, Shard, Verdicts),
-    add_of(Module, inconclusive, Count, Shard, Verdicts);
-counted({verdict, #{verdict := Verdict, monitor := Module}}, Shard, Verdicts) ->
-    add_of(Module, Verdict, Shard, Verdicts);
-counted({crashed, Module, _, _}, Shard, Verdicts) ->
-    add_of(Module, crashed, Shard, Verdicts);
-counted(_Other, _Shard, _Verdicts) ->
+    ok = add_of(Module, past, Count, Verdicts),
+    add_of(Module, inconclusive, Count, Verdicts);
+counted({verdict, #{verdict := Verdict, monitor := Module}}, Verdicts) ->
+    add_of(Module, Verdict, Verdicts);
+counted({crashed, Module, _, _}, Verdicts) ->
+    add_of(Module, crashed, Verdicts);
+counted(_Other, _Verdicts) ->
     ok.
 
 %% One event may break a property for several keys.
@@ -201,18 +201,17 @@ while_there(Call) ->
 
 %% The first of a key is sent, the others are counted.
 told({verdict, #{verdict := no, explanation := #{again := true}} = Report}, Verdicts) ->
-    add(slot(Verdicts), untold, faults(Report), Verdicts);
+    add(untold, faults(Report), Verdicts);
 told({verdict, #{verdict := no}} = Verdict, Verdicts) ->
-    Slot = slot(Verdicts),
-    case get(Slot, told, Verdicts) < ?MOST_TOLD of
+    case get(told, Verdicts) < ?MOST_TOLD of
         true ->
-            ok = add(Slot, told, Verdicts),
+            ok = add(told, Verdicts),
             tell(Verdict, Verdicts);
         false ->
-            add(Slot, untold, Verdicts)
+            add(untold, Verdicts)
     end;
 told({crashed, Module, _, _} = Crashed, Verdicts) ->
-    case sum_of(Module, crashed, Verdicts) =< ?CRASHES of
+    case get_of(Module, crashed, Verdicts) =< ?CRASHES of
         true -> tell(Crashed, Verdicts);
         false -> ok
     end;
@@ -234,47 +233,46 @@ tell(What, #{receiver := Receiver}) ->
 fault(Text, Verdicts) -> tell({fault, Text}, Verdicts).
 
 -doc "A process of these monitors was cut off before it had a partition.".
--spec cut([module(), ...], pos_integer(), t()) -> ok.
-cut(Modules, Shard, Verdicts) ->
-    ok = add(Shard, cut, Verdicts),
+-spec cut([module(), ...], t()) -> ok.
+cut(Modules, Verdicts) ->
+    ok = add(cut, Verdicts),
     lists:foreach(
         fun(Module) ->
-            [ok, ok] = [add_of(Module, What, Shard, Verdicts) || What <- [processes, cut]]
+            [ok, ok] = [add_of(Module, What, Verdicts) || What <- [processes, cut]]
         end,
         Modules
     ).
 
--spec event(pos_integer(), t()) -> ok.
-event(Shard, Verdicts) -> add(Shard, events, Verdicts).
+-spec event(t()) -> ok.
+event(Verdicts) -> add(events, Verdicts).
 
--spec events(pos_integer(), t()) -> non_neg_integer().
-events(Shard, Verdicts) -> get(Shard, events, Verdicts).
+-spec events(t()) -> non_neg_integer().
+events(Verdicts) -> get(events, Verdicts).
 
-%% A shard's open partitions, and those of returning processes.
-open(Shard, Verdicts) ->
-    get(Shard, opened, Verdicts) -
-        lists:sum([get(Shard, Trace, Verdicts) || Trace <- [complete, partial, gap]]).
+open(Verdicts) ->
+    get(opened, Verdicts) -
+        lists:sum([get(Trace, Verdicts) || Trace <- [complete, partial, gap]]).
 
-open_again(Shard, Verdicts) ->
-    get(Shard, again, Verdicts) - get(Shard, again_partial, Verdicts) -
-        get(Shard, again_gap, Verdicts).
+%% Of returning processes.
+open_again(Verdicts) ->
+    get(again, Verdicts) - get(again_partial, Verdicts) - get(again_gap, Verdicts).
 
 -doc """
-A shard is lost: its open partitions get a gap, without decisions of their monitors, and further
+The tracer is lost: open partitions get a gap, without decisions of their monitors, and further
 processes may be missed. Returns the number of partitions.
 """.
--spec lost(pos_integer(), t()) -> non_neg_integer().
-lost(Shard, #{monitors := Monitors} = Verdicts) ->
-    Open = open(Shard, Verdicts),
-    ok = add(slot(Verdicts), missed, Verdicts),
-    ok = add(Shard, again_gap, open_again(Shard, Verdicts), Verdicts),
-    ok = add(Shard, gap, Open, Verdicts),
+-spec lost(t()) -> non_neg_integer().
+lost(#{monitors := Monitors} = Verdicts) ->
+    Open = open(Verdicts),
+    ok = add(missed, Verdicts),
+    ok = add(again_gap, open_again(Verdicts), Verdicts),
+    ok = add(gap, Open, Verdicts),
     lists:foreach(
         fun(Module) ->
-            Undecided = get(slot(Module, Shard, Verdicts), undecided, Verdicts),
-            ok = add_of(Module, undecided, -Undecided, Shard, Verdicts),
-            ok = add_of(Module, inconclusive, Undecided, Shard, Verdicts),
-            ok = add_of(Module, cut, Undecided, Shard, Verdicts)
+            Undecided = get_of(Module, undecided, Verdicts),
+            ok = add_of(Module, undecided, -Undecided, Verdicts),
+            ok = add_of(Module, inconclusive, Undecided, Verdicts),
+            ok = add_of(Module, cut, Undecided, Verdicts)
         end,
         maps:keys(Monitors)
     ),
@@ -290,74 +288,64 @@ forget(#{known := Known}) ->
     ],
     lists:foreach(fun(Pid) -> ets:delete(Known, Pid) end, Ended).
 
-add(Slot, What, Verdicts) -> add(Slot, What, 1, Verdicts).
+add(What, Verdicts) -> add(What, 1, Verdicts).
 
-add(Slot, What, N, #{counters := Counters}) -> counters:add(Counters, at(Slot, What), N).
+add(What, N, #{counters := Counters}) -> counters:add(Counters, place(What), N).
 
-get(Slot, What, #{counters := Counters}) -> counters:get(Counters, at(Slot, What)).
+get(What, #{counters := Counters}) -> counters:get(Counters, place(What)).
 
-add_of(Module, What, Shard, Verdicts) -> add_of(Module, What, 1, Shard, Verdicts).
+add_of(Module, What, Verdicts) -> add_of(Module, What, 1, Verdicts).
 
-add_of(Module, What, N, Shard, Verdicts) -> add(slot(Module, Shard, Verdicts), What, N, Verdicts).
+add_of(Module, What, N, #{counters := Counters} = Verdicts) ->
+    counters:add(Counters, place_of(Module, What, Verdicts), N).
 
-sum_of(Module, What, #{shards := Shards} = Verdicts) ->
-    lists:sum([
-        get(slot(Module, Shard, Verdicts), What, Verdicts)
-     || Shard <- lists:seq(1, Shards)
-    ]).
-
-%% Of a shard and a monitor.
-slot(Module, Shard, #{shards := Shards, monitors := Monitors}) ->
-    Shards + (Shard - 1) * map_size(Monitors) + map_get(Module, Monitors).
-
-%% Of all shards.
-slot(#{shards := Shards, monitors := Monitors}) -> Shards + Shards * map_size(Monitors) + 1.
+get_of(Module, What, #{counters := Counters} = Verdicts) ->
+    counters:get(Counters, place_of(Module, What, Verdicts)).
 
 -spec tick(t()) -> ok.
 tick(#{counters := Counters, known := Known} = Verdicts) ->
     _ = ets:info(Known, size) > ?MANY_KNOWN andalso forget(Verdicts),
-    counters:put(Counters, at(slot(Verdicts), told), 0).
-
-at(Slot, What) -> (Slot - 1) * ?EACH + place(What).
+    counters:put(Counters, place(told), 0).
 
 place(events) -> 1;
 place(opened) -> 2;
 place(complete) -> 3;
 place(partial) -> 4;
 place(gap) -> 5;
+place(cut) -> 6;
 place(again) -> 7;
 place(again_partial) -> 8;
 place(again_gap) -> 9;
-place(processes) -> 1;
-place(yes) -> 2;
-place(no) -> 3;
-place(inconclusive) -> 4;
-place(crashed) -> 5;
-%% Of a shard and a monitor.
-place(cut) -> 6;
-place(seen) -> 7;
-place(broken) -> 8;
-place(undecided) -> 9;
-place(past) -> 10;
-place(told) -> 1;
-place(untold) -> 2;
-place(missed) -> 3.
+place(told) -> 10;
+place(untold) -> 11;
+place(missed) -> ?ALL.
+
+place_of(Module, What, #{monitors := Monitors}) ->
+    ?ALL + map_get(Module, Monitors) * ?EACH + place_of(What).
+
+place_of(processes) -> 1;
+place_of(yes) -> 2;
+place_of(no) -> 3;
+place_of(inconclusive) -> 4;
+place_of(crashed) -> 5;
+place_of(cut) -> 6;
+place_of(seen) -> 7;
+place_of(broken) -> 8;
+place_of(undecided) -> 9;
+place_of(past) -> ?EACH.
 
 -spec read(t()) -> summary().
-read(#{shards := Shards, monitors := Monitors} = Verdicts) ->
-    Sum = fun(Of) -> lists:sum([Of(Shard) || Shard <- lists:seq(1, Shards)]) end,
-    Sums = #{What => Sum(fun(Shard) -> get(Shard, What, Verdicts) end) || What <- ?OF_SHARD},
-    Again = #{Is => Sum(fun(Shard) -> get(Shard, What, Verdicts) end) || {Is, What} <- ?AGAIN},
+read(#{monitors := Monitors} = Verdicts) ->
+    Sums = #{What => get(What, Verdicts) || What <- ?SUMS},
+    Again = #{Is => get(What, Verdicts) || {Is, What} <- ?AGAIN},
     Sums#{
-        open => Sum(fun(Shard) -> open(Shard, Verdicts) end),
-        again => Again#{open => Sum(fun(Shard) -> open_again(Shard, Verdicts) end)},
-        untold => get(slot(Verdicts), untold, Verdicts),
-        missed => get(slot(Verdicts), missed, Verdicts),
+        open => open(Verdicts),
+        again => Again#{open => open_again(Verdicts)},
         monitors => #{Module => of_monitor(Module, Verdicts) || Module := _ <- Monitors}
     }.
 
 %% A property that is unsure across its processes is so for some that are counted already.
 of_monitor(Module, Verdicts) ->
-    Sums = #{What => sum_of(Module, What, Verdicts) || What <- ?OF_MONITOR},
+    Sums = #{What => get_of(Module, What, Verdicts) || What <- ?OF_MONITOR},
     #{processes := Processes, inconclusive := Inconclusive} = Sums,
     Sums#{inconclusive := min(Processes, Inconclusive)}.

@@ -24,12 +24,10 @@
     limits => dyno_agent_event_flow:limits(),
     %% The last events shown with a verdict.
     events => non_neg_integer(),
-    shards => pos_integer(),
     atom() => term()
 }.
 
 -type state() :: #{
-    %% With the number of shards.
     config := config(),
     monitors := [module()],
     choice := dyno_agent_process_filter:table(module()),
@@ -56,8 +54,6 @@
     properties := #{module() => unicode:chardata()}
 }.
 
--doc "The number of independent counters of events.".
--callback shards(config()) -> pos_integer().
 -callback start(state()) -> state().
 -doc "Stops tracing; returns after all earlier events.".
 -callback stop(state()) -> state().
@@ -84,14 +80,13 @@ init(#{instrumentation := By, monitors := Monitors} = Config) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(By),
     ok = dyno_agent_process:unlimited(),
-    Shards = By:shards(Config),
     _ = erlang:send_after(?TICK_MS, self(), tick),
     {ok,
         By:start(#{
-            config => Config#{shards => Shards},
+            config => Config,
             monitors => Monitors,
             choice => dyno_agent_monitor:table(Monitors, Config),
-            verdicts => dyno_agent_verdicts:new(Shards, Monitors, self()),
+            verdicts => dyno_agent_verdicts:new(Monitors, self()),
             faults => [],
             started => erlang:monotonic_time(nanosecond)
         })}.

@@ -143,7 +143,6 @@ all() ->
         a_monitor_that_never_returns,
         never_at_the_end,
         the_tracer_is_killed,
-        a_shard_is_killed,
         more_than_may_wait,
         more_memory_than_may_wait,
         the_system_is_killed,
@@ -161,25 +160,17 @@ end_per_suite(_Config) ->
     ok.
 
 each_trace_is_whole(_Config) ->
-    each_trace_is_whole(10_000, [1, 2, 4], #{}).
-
-each_trace_is_whole(Workers, Shards, Config) ->
-    lists:foreach(
-        fun(N) ->
-            verifying([?NUMBERED], Config#{shards => N}, fun(Node, Pid) ->
-                ok = erpc:call(Node, known_workers, run, [Workers, 10, 4]),
-                Summary = dyno_agent_verifier:finish(Pid),
-                ct:log("~tp", [Summary]),
-                #{verdicts := #{monitors := #{known_numbered := Of}} = Verdicts} = Summary,
-                ?assertMatch(#{processes := Workers, yes := Workers, no := 0, crashed := 0}, Of),
-                ?assertMatch(
-                    #{opened := Workers, complete := Workers, gap := 0, partial := 0, cut := 0},
-                    Verdicts
-                )
-            end)
-        end,
-        Shards
-    ).
+    Workers = 10_000,
+    verifying([?NUMBERED], #{}, fun(Node, Pid) ->
+        ok = erpc:call(Node, known_workers, run, [Workers, 10, 4]),
+        Summary = dyno_agent_verifier:finish(Pid),
+        ct:log("~tp", [Summary]),
+        #{verdicts := #{monitors := #{known_numbered := Of}} = Verdicts} = Summary,
+        ?assertMatch(#{processes := Workers, yes := Workers, no := 0, crashed := 0}, Of),
+        ?assertMatch(
+            #{opened := Workers, complete := Workers, gap := 0, partial := 0, cut := 0}, Verdicts
+        )
+    end).
 
 a_violation_is_told(_Config) ->
     verifying([?NUMBERED], #{}, fun(Node, Pid) ->
@@ -320,7 +311,7 @@ received(Node, Kind, N) ->
 
 %% The end was waited for 20 seconds.
 never_at_the_end(_Config) ->
-    verifying([?BAD], #{shards => 1}, fun(Node, Pid) ->
+    verifying([?BAD], #{}, fun(Node, Pid) ->
         Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
         Worker ! {self(), 77, 100},
         {Us, Summary} = timer:tc(fun() -> dyno_agent_verifier:finish(Pid) end),
@@ -331,7 +322,7 @@ never_at_the_end(_Config) ->
 
 %% It is stopped, and the other monitor goes on.
 a_monitor_that_never_returns(_Config) ->
-    verifying([?BAD, ?NUMBERED], #{shards => 1}, fun(Node, Pid) ->
+    verifying([?BAD, ?NUMBERED], #{}, fun(Node, Pid) ->
         Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
         Worker ! {self(), 77, 100},
         Stop = fun Again() ->
@@ -353,16 +344,9 @@ a_monitor_that_never_returns(_Config) ->
         #{monitors := #{known_numbered := #{yes := 1000}}, gap := 1} = Verdicts
     end).
 
-the_tracer_is_killed(_Config) ->
-    killed(#{shards => 1}, fun(Pids) -> hd([P || {P, {_, 1}} <- Pids]) end),
-    killed(#{shards => 2}, fun(Pids) -> hd([P || {P, dyno_agent_event_shard} <- Pids]) end).
-
-a_shard_is_killed(_Config) ->
-    killed(#{shards => 2}, fun(Pids) -> hd([P || {P, {_, 2}} <- Pids]) end).
-
 %% Who lives has a gap, and goes on as partial; whoever comes later is whole.
-killed(Config, Which) ->
-    verifying([?COUNTING], Config, fun(Node, Pid) ->
+the_tracer_is_killed(_Config) ->
+    verifying([?COUNTING], #{}, fun(Node, Pid) ->
         Idle = [
             erpc:call(Node, erlang, spawn, [known_workers, idle, []])
          || _ <- lists:seq(1, 20)
@@ -371,7 +355,7 @@ killed(Config, Which) ->
             #{verdicts := #{opened := N}} = dyno_agent_verifier:peek(Pid),
             N =:= 20
         end),
-        exit(Which(ours(Node)), kill),
+        exit(tracer(Node), kill),
         receive
             {dyno_verify, Node, {fault, _}} -> ok
         end,
@@ -392,60 +376,45 @@ killed(Config, Which) ->
         ?assertMatch(#{gap := Gap, partial := Gap}, Verdicts)
     end).
 
-ours(Node) ->
-    [
-        {Pid, Label}
+tracer(Node) ->
+    [Tracer] = [
+        Pid
      || Pid <- erpc:call(Node, erlang, processes, []),
-        {label, Label} <- [erpc:call(Node, erlang, process_info, [Pid, label])],
-        Label =:= dyno_agent_event_shard orelse
-            (is_tuple(Label) andalso element(1, Label) =:= dyno_agent_event_shard)
-    ].
+        dyno_agent_verify_tracer <- [erpc:call(Node, proc_lib, get_label, [Pid])]
+    ],
+    Tracer.
 
 %% Processes are cut off as a whole; what is told of the others is right.
 more_than_may_wait(_Config) ->
-    lists:foreach(
-        fun(Shards) ->
-            Config = #{shards => Shards, limits => #{queue => 3000}},
-            verifying([?NUMBERED], Config, fun(Node, Pid) ->
-                ok = erpc:call(Node, known_workers, run, [20_000, 10, 4]),
-                #{verdicts := Verdicts} = dyno_agent_verifier:finish(Pid),
-                ct:log("~tp", [Verdicts]),
-                #{complete := Complete, gap := Gap, cut := Cut, monitors := Monitors} = Verdicts,
-                #{known_numbered := #{yes := Yes, no := No, inconclusive := Unknown}} = Monitors,
-                ?assertEqual(20_000, Complete + Gap + Cut),
-                ?assertEqual(0, No),
-                ?assertEqual(Complete, Yes),
-                ?assertEqual(Gap, Unknown),
-                ?assert(Gap + Cut > 0)
-            end)
-        end,
-        [1, 2]
-    ).
+    verifying([?NUMBERED], #{limits => #{queue => 3000}}, fun(Node, Pid) ->
+        ok = erpc:call(Node, known_workers, run, [20_000, 10, 4]),
+        #{verdicts := Verdicts} = dyno_agent_verifier:finish(Pid),
+        ct:log("~tp", [Verdicts]),
+        #{complete := Complete, gap := Gap, cut := Cut, monitors := Monitors} = Verdicts,
+        #{known_numbered := #{yes := Yes, no := No, inconclusive := Unknown}} = Monitors,
+        ?assertEqual(20_000, Complete + Gap + Cut),
+        ?assertEqual(0, No),
+        ?assertEqual(Complete, Yes),
+        ?assertEqual(Gap, Unknown),
+        ?assert(Gap + Cut > 0)
+    end).
 
 %% 500 MB would wait, and 16 MB may: one of these events takes 488 bytes where it waits.
 more_memory_than_may_wait(_Config) ->
     Bytes = 16_000_000,
-    lists:foreach(
-        fun(Shards) ->
-            Config = #{shards => Shards, limits => #{bytes => Bytes}},
-            verifying([?SLOW], Config, fun(Node, Pid) ->
-                Most = erpc:call(Node, known_workers, most, [[P || {P, _} <- ours(Node)]]),
-                ok = erpc:call(Node, known_workers, floods, [200, 5000]),
-                Summary = dyno_agent_verifier:finish(Pid),
-                Waited = erpc:call(Node, known_workers, waited, [Most]),
-                ct:log("~b waited at most; ~tp", [Waited, Summary]),
-                #{faults := [], verdicts := Verdicts} = Summary,
-                #{complete := Complete, gap := Gap, cut := Cut, monitors := Monitors} = Verdicts,
-                ?assertEqual(200, Complete + Gap + Cut),
-                ?assert(Gap + Cut > 0),
-                ?assertMatch(
-                    #{known_slow := #{yes := Complete, no := 0, inconclusive := Gap}}, Monitors
-                ),
-                ?assert(Waited * 488 < 2 * Bytes)
-            end)
-        end,
-        [1, 2]
-    ).
+    verifying([?SLOW], #{limits => #{bytes => Bytes}}, fun(Node, Pid) ->
+        Most = erpc:call(Node, known_workers, most, [[tracer(Node)]]),
+        ok = erpc:call(Node, known_workers, floods, [200, 5000]),
+        Summary = dyno_agent_verifier:finish(Pid),
+        Waited = erpc:call(Node, known_workers, waited, [Most]),
+        ct:log("~b waited at most; ~tp", [Waited, Summary]),
+        #{faults := [], verdicts := Verdicts} = Summary,
+        #{complete := Complete, gap := Gap, cut := Cut, monitors := Monitors} = Verdicts,
+        ?assertEqual(200, Complete + Gap + Cut),
+        ?assert(Gap + Cut > 0),
+        ?assertMatch(#{known_slow := #{yes := Complete, no := 0, inconclusive := Gap}}, Monitors),
+        ?assert(Waited * 488 < 2 * Bytes)
+    end).
 
 the_system_is_killed(_Config) ->
     verifying([?COUNTING], #{}, fun(Node, Pid) ->
@@ -461,7 +430,7 @@ the_caller_is_killed(_Config) ->
     in_node([?COUNTING], fun(Node) ->
         Self = self(),
         {Caller, Ref} = spawn_monitor(fun() ->
-            _ = attach(Node, [known_counting], #{shards => 2}),
+            _ = attach(Node, [known_counting], #{}),
             Self ! attached,
             receive
             after infinity -> ok

@@ -99,10 +99,10 @@ idle(#tracer{core = Core, index = Index, config = #{homes := Homes}} = Tracer) -
         false -> Tracer
     end.
 
-timeouts(NowNs, #tracer{partitions = Partitions, index = Index, config = Config} = Tracer) ->
+timeouts(NowNs, #tracer{partitions = Partitions, config = Config} = Tracer) ->
     Due = NowNs - dyno_agent_property:grace_ns(),
     {Next, Effects} = dyno_agent_partition:timeouts(Due, Partitions),
-    ok = dyno_agent_verdicts:effects(Effects, Index, map_get(verdicts, Config)),
+    ok = dyno_agent_verdicts:effects(Effects, map_get(verdicts, Config)),
     Tracer#tracer{partitions = Next}.
 
 effects(Effects, Tracer) ->
@@ -112,10 +112,10 @@ effect({analyse, outside, _Event, _TimeNs}, Tracer) ->
     Tracer;
 effect({analyse, Process, Event, TimeNs}, Earlier) ->
     Tracer = timeouts(TimeNs, Earlier),
-    #tracer{partitions = Partitions, index = Index, config = #{verdicts := Verdicts}} = Tracer,
+    #tracer{partitions = Partitions, config = #{verdicts := Verdicts}} = Tracer,
     {Next, Effects} = dyno_agent_partition:event(Process, Event, TimeNs, Partitions),
-    ok = dyno_agent_verdicts:effects(Effects, Index, Verdicts),
-    ok = dyno_agent_verdicts:event(Index, Verdicts),
+    ok = dyno_agent_verdicts:effects(Effects, Verdicts),
+    ok = dyno_agent_verdicts:event(Verdicts),
     Tracer#tracer{partitions = Next};
 effect({send, To, Message}, #tracer{config = #{table := Table}} = Tracer) ->
     case ets:lookup(Table, To) of

@@ -20,13 +20,10 @@ need dyno_agent_verify. The backlog is unbounded.
 
 -behaviour(dyno_agent_verifier).
 
--export([shards/1, start/1, stop/1, info/2, terminate/1]).
+-export([start/1, stop/1, info/2, terminate/1]).
 
 -define(QUIET_MS, 20).
 -define(DRAIN_MS, 20_000).
-
--spec shards(dyno_agent_verifier:config()) -> pos_integer().
-shards(Config) -> maps:get(shards, Config, erlang:system_info(schedulers_online)).
 
 -spec start(dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
@@ -34,7 +31,7 @@ start(#{config := Config, monitors := Monitors, choice := Choice} = State) ->
     Table = ets:new(?MODULE, [public, {read_concurrency, true}]),
     Collectors = [
         dyno_agent_riarc_session:start_link()
-     || _ <- lists:seq(1, map_get(shards, Config))
+     || _ <- lists:seq(1, maps:get(shards, Config, erlang:system_info(schedulers_online)))
     ],
     Sessions = [dyno_agent_event_session:open(Pid, Needs, Choice) || Pid <- Collectors],
     Own = [self() | Collectors],
@@ -113,10 +110,7 @@ stop(#{sessions := Sessions} = State) ->
         true ->
             Stopped;
         false ->
-            #{config := #{shards := Shards}, verdicts := Verdicts} = State,
-            lists:foreach(
-                fun(I) -> dyno_agent_verdicts:lost(I, Verdicts) end, lists:seq(1, Shards)
-            ),
+            _ = dyno_agent_verdicts:lost(map_get(verdicts, State)),
             dyno_agent_verifier:fault(~"not all events were done when time was over", Stopped)
     end.
 
@@ -143,9 +137,8 @@ tracers(Table) ->
 -spec info(term(), dyno_agent_verifier:state()) -> dyno_agent_verifier:state().
 info({'EXIT', Pid, Reason}, #{collectors := Collectors} = State) when Reason =/= normal ->
     lists:member(Pid, Collectors) andalso exit({shutdown, {collector, Reason}}),
-    #{config := #{shards := Shards}, verdicts := Verdicts} = State,
     %% The tracer's processes are unknown now: no open partition is whole.
-    lists:foreach(fun(I) -> dyno_agent_verdicts:lost(I, Verdicts) end, lists:seq(1, Shards)),
+    _ = dyno_agent_verdicts:lost(map_get(verdicts, State)),
     dyno_agent_verifier:fault(~"a tracer was killed: its processes are not monitored", State);
 info(_Other, State) ->
     State.
