@@ -6,7 +6,7 @@
 %% Kind, work and memory of a target's process. Most `process_info/2` items send a signal that wakes
 %% the process: each doc gives the number of signals.
 
--export([who/1, work/1, sample_first/2, find_name/1, holds/3, collections_since/2]).
+-export([who/1, sample_first/2, find_name/1, holds/3]).
 %% dyno's own
 -export([start_link/2, start/2, init_it/3, ask/2, unlimited/0, others/0]).
 -export([newest/0, started_by_others/0, number/1]).
@@ -14,9 +14,6 @@
 -export([waking/0]).
 %% All of the node
 -export([select/1, count/1, is_proc_lib/1]).
--export_type([holds/0]).
-
--type holds() :: {Bytes :: non_neg_integer(), MinorCollections :: non_neg_integer()}.
 
 %% The item `memory` takes time in proportion to the queue; memory of longer queues is estimated.
 -define(LONG_QUEUE, 10_000).
@@ -30,30 +27,13 @@
 -define(WAKING_NS, 4000).
 -define(WAKING_SCHEDULER_NS, 350_000).
 
--doc "Data for `dyno_agent_kind`, reductions and collections. One signal.".
--spec who(pid()) ->
-    {[{term(), term()}], Reductions :: non_neg_integer(), Collections :: non_neg_integer()}
-    | gone.
+-doc "Data for `dyno_agent_kind`, and reductions. One signal.".
+-spec who(pid()) -> {[{term(), term()}], Reductions :: non_neg_integer()} | gone.
 who(Pid) ->
-    Items = [
-        reductions,
-        garbage_collection,
-        registered_name,
-        label,
-        initial_call,
-        {dictionary, '$initial_call'}
-    ],
+    Items = [reductions, registered_name, label, initial_call, {dictionary, '$initial_call'}],
     case process_info(Pid, Items) of
         undefined -> gone;
-        [{reductions, Reductions}, Heap | Info] -> {Info, Reductions, minor(Heap)}
-    end.
-
--spec work(pid()) ->
-    {Reductions :: non_neg_integer(), Collections :: non_neg_integer()} | undefined.
-work(Pid) ->
-    case process_info(Pid, [reductions, garbage_collection]) of
-        undefined -> undefined;
-        [{reductions, Reductions}, Heap] -> {Reductions, minor(Heap)}
+        [{reductions, Reductions} | Info] -> {Info, Reductions}
     end.
 
 -doc "Counts a process in its group; and as ended, or as alive with its reductions. One signal.".
@@ -84,11 +64,11 @@ find_name({Pid, Id}) ->
     end.
 
 -doc """
-Memory and collections; `Before` if the process has ended. Two signals: the second for reductions,
-which are those before the first signal if the process has worked since.
+Memory; `Before` if the process has ended. Two signals: the second for reductions, which are those
+before the first signal if the process has worked since.
 """.
--spec holds(pid(), {Reductions :: non_neg_integer(), Queue :: non_neg_integer()}, holds()) ->
-    {Reductions :: non_neg_integer(), holds()}.
+-spec holds(pid(), {Reductions, Queue :: non_neg_integer()}, Bytes) -> {Reductions, Bytes} when
+    Reductions :: non_neg_integer(), Bytes :: non_neg_integer().
 holds(Pid, {Reductions, Queue}, Before) ->
     Item =
         case Queue < ?LONG_QUEUE of
@@ -96,9 +76,9 @@ holds(Pid, {Reductions, Queue}, Before) ->
             false -> total_heap_size
         end,
     Now =
-        case process_info(Pid, [Item, garbage_collection]) of
-            [{memory, Bytes}, Heap] -> {Bytes, minor(Heap)};
-            [{_, Words}, Heap] -> {Words * erlang:system_info(wordsize), minor(Heap)};
+        case process_info(Pid, Item) of
+            {memory, Bytes} -> Bytes;
+            {_, Words} -> Words * erlang:system_info(wordsize);
             undefined -> Before
         end,
     {after_answer(Pid, Reductions), Now}.
@@ -109,19 +89,6 @@ after_answer(Pid, Before) ->
         {reductions, Now} when Now =< Before + 1 -> Now;
         _ -> Before
     end.
-
-%% Since the last major collection: the runtime keeps no more.
-minor({garbage_collection, Items}) ->
-    {minor_gcs, N} = lists:keyfind(minor_gcs, 1, Items),
-    N.
-
--doc "The least number of collections between two numbers of minor ones.".
--spec collections_since(non_neg_integer(), non_neg_integer()) -> non_neg_integer().
-collections_since(Before, Now) when is_integer(Before), is_integer(Now), Now >= Before ->
-    Now - Before;
-%% A major collection has reset the number.
-collections_since(_Before, Now) when is_integer(Now) ->
-    Now + 1.
 
 -doc """
 Starts an instrument's process with high priority. On a node of 1,000 processes that compute a turn

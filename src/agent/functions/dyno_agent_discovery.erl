@@ -99,7 +99,7 @@ asked(Pid, MFA, Time, gone, #{throttle := Throttle} = State) ->
             unknown -> id({first_call, MFA}, State)
         end,
     presumed(Pid, Id, Time, learned(MFA, gone, Id, Next));
-asked(Pid, MFA, Time, {Info, Reductions, Collections}, State) ->
+asked(Pid, MFA, Time, {Info, Reductions}, State) ->
     Kind = dyno_agent_kind:of_process(Info, MFA),
     case dyno_agent_kind:is_own(Kind) of
         true ->
@@ -107,7 +107,7 @@ asked(Pid, MFA, Time, {Info, Reductions, Collections}, State) ->
         false ->
             {Id, #{unnamed := Unnamed} = Next} = id(Kind, State),
             Counted = count(Id, 1, 1, Next#{unnamed := [{Pid, Id} | Unnamed]}),
-            Row = {Pid, Id, Reductions, Reductions, 0, Collections},
+            Row = {Pid, Id, Reductions, Reductions, 0},
             new(Row, Time, learned(MFA, Kind, Id, Counted))
     end.
 
@@ -175,7 +175,7 @@ sample_first(#{unsampled := Rows, unnamed := Unnamed, table := Table, ended := B
     {Counts, Ended, Alive} = lists:foldl(
         fun dyno_agent_process:sample_first/2, {#{}, [], []}, Rows
     ),
-    Young = [{P, Id, R, R, 0, 0} || {P, Id, R} <- Alive],
+    Young = [{P, Id, R, R, 0} || {P, Id, R} <- Alive],
     ok = dyno_agent_process_table:write({insert, Young}, Table),
     Counted = maps:fold(
         fun(Id, {All, Sampled}, Acc) -> count(Id, All, Sampled, Acc) end,

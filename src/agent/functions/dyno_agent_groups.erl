@@ -26,8 +26,7 @@
     | sampled
     | memory_bytes
     | memory_max_bytes
-    | message_queue_max
-    | collections :=
+    | message_queue_max :=
         non_neg_integer(),
     lives := dyno_agent_event_histogram:t()
 }.
@@ -62,7 +61,6 @@ group(Kind, Alive) ->
         memory_bytes => 0,
         memory_max_bytes => 0,
         message_queue_max => 0,
-        collections => 0,
         lives => dyno_agent_event_histogram:new()
     }.
 
@@ -107,9 +105,9 @@ begin_scan(All) -> All#{memory := #{}}.
 -spec sampled(dyno_agent_process_table:sample(), t()) -> t().
 sampled({idle, Id, Bytes}, All) ->
     add_bytes(Id, Bytes, All);
-sampled({ran, Id, Bytes, Queue, Collections}, All) ->
-    Ran = fun(#{message_queue_max := Longest, collections := N} = Group) ->
-        Group#{message_queue_max := max(Longest, Queue), collections := N + Collections}
+sampled({ran, Id, Bytes, Queue}, All) ->
+    Ran = fun(#{message_queue_max := Longest} = Group) ->
+        Group#{message_queue_max := max(Longest, Queue)}
     end,
     add_bytes(Id, Bytes, update(Id, Ran, All));
 sampled({ended, Id, _Pid, Reductions}, All) ->

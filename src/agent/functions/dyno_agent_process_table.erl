@@ -7,9 +7,8 @@
 %% instrument on the node may read it: call statistics are by process, and the table maps processes
 %% to groups.
 %%
-%% A row of a live sampled process is `{Pid, Id, FirstReductions, LastReductions, Bytes,
-%% Collections}`, 11 words in all. A row of a process not sampled yet, or ended with calls still
-%% unread, is `{Pid, Id}`. Larger terms would be copied into each row, so group names have a table
+%% A row of a live sampled process is `{Pid, Id, FirstReductions, LastReductions, Bytes}`, 10 words
+%% in all. A row of a process not sampled yet, or ended with calls still unread, is `{Pid, Id}`. Larger terms would be copied into each row, so group names have a table
 %% of their own, which also holds the throttled functions (dyno_agent_throttle).
 
 %% To read
@@ -31,8 +30,7 @@
         id(),
         First :: non_neg_integer(),
         Last :: non_neg_integer(),
-        Bytes :: non_neg_integer(),
-        Collections :: non_neg_integer()
+        Bytes :: non_neg_integer()
     }.
 
 -type change() ::
@@ -47,14 +45,13 @@ The scan of a process that was alive at the last one: it has not run since, has 
 """.
 -type sample() ::
     {idle, id(), Bytes :: pos_integer()}
-    | {ran, id(), Bytes :: non_neg_integer(), Queue :: non_neg_integer(),
-        Collections :: non_neg_integer()}
+    | {ran, id(), Bytes :: non_neg_integer(), Queue :: non_neg_integer()}
     | {ended, id(), pid(), Reductions :: non_neg_integer()}.
 
 -opaque continuation() :: term().
 
 -define(BATCH, 100).
--define(SAMPLED, {'$1', '$2', '_', '_', '_', '_'}).
+-define(SAMPLED, {'$1', '$2', '_', '_', '_'}).
 
 -spec new() -> t().
 new() ->
@@ -98,16 +95,16 @@ write(Change, {Processes, Groups}) ->
     ok.
 
 -doc """
-Counts reductions and collections from now on; returns the live processes by group, and the
-processes ended since the last scan.
+Counts reductions from now on; returns the live processes by group, and the processes ended since
+the last scan.
 """.
 -spec restart(t()) -> {#{id() => pos_integer()}, Ended :: [pid()]}.
 restart({Processes, _}) ->
     lists:foldl(
         fun({Pid, Id}, {Alive, Ended}) ->
-            case dyno_agent_process:work(Pid) of
-                {Reductions, Collections} ->
-                    true = ets:insert(Processes, {Pid, Id, Reductions, Reductions, 0, Collections}),
+            case process_info(Pid, reductions) of
+                {reductions, Reductions} ->
+                    true = ets:insert(Processes, {Pid, Id, Reductions, Reductions, 0}),
                     {maps:update_with(Id, fun(N) -> N + 1 end, 1, Alive), Ended};
                 undefined ->
                     true = ets:insert(Processes, {Pid, Id}),
@@ -125,7 +122,7 @@ run since the last scan, else 5 us.
 -spec scan(t()) -> {[sample()], continuation()} | done.
 scan({Processes, _} = Table) ->
     true = ets:safe_fixtable(Processes, true),
-    sample(ets:match_object(Processes, {'_', '_', '_', '_', '_', '_'}, ?BATCH), Table).
+    sample(ets:match_object(Processes, {'_', '_', '_', '_', '_'}, ?BATCH), Table).
 
 -spec scan_on(continuation(), t()) -> {[sample()], continuation()} | done.
 scan_on(Continuation, Table) ->
@@ -141,7 +138,7 @@ sample('$end_of_table', _Table) ->
 sample({Rows, Continuation}, {Processes, _}) ->
     {[sample_one(Row, Processes) || Row <- Rows], Continuation}.
 
-sample_one({Pid, Id, First, Last, Bytes, Collections}, Processes) ->
+sample_one({Pid, Id, First, Last, Bytes}, Processes) ->
     case process_info(Pid, [reductions, message_queue_len]) of
         undefined ->
             true = ets:insert(Processes, {Pid, Id}),
@@ -151,17 +148,16 @@ sample_one({Pid, Id, First, Last, Bytes, Collections}, Processes) ->
             %% process.
             {idle, Id, Bytes};
         [{reductions, Reductions}, {message_queue_len, Queue}] ->
-            {Seen, {Now, Minor}} =
-                dyno_agent_process:holds(Pid, {Reductions, Queue}, {Bytes, Collections}),
-            _ = ets:update_element(Processes, Pid, [{4, Seen}, {5, Now}, {6, Minor}]),
-            {ran, Id, Now, Queue, dyno_agent_process:collections_since(Collections, Minor)}
+            {Seen, Now} = dyno_agent_process:holds(Pid, {Reductions, Queue}, Bytes),
+            _ = ets:update_element(Processes, Pid, [{4, Seen}, {5, Now}]),
+            {ran, Id, Now, Queue}
     end.
 
 -spec alive(t()) -> #{id() => {Count :: pos_integer(), Reductions :: non_neg_integer()}}.
 alive({Processes, _}) ->
     ets:foldl(
         fun
-            ({_, Id, First, Last, _, _}, Acc) ->
+            ({_, Id, First, Last, _}, Acc) ->
                 {N, R} = maps:get(Id, Acc, {0, 0}),
                 Acc#{Id => {N + 1, R + Last - First}};
             (_, Acc) ->

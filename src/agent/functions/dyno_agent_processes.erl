@@ -12,7 +12,7 @@
 %%
 %% A group is a registered name, a process label, an initial call, or, if the process had already
 %% ended, the function that discovered it. At each interval live processes are sampled: memory,
-%% reductions, message queue, garbage collections. Ended processes keep their last values. If a scan
+%% reductions, message queue. Ended processes keep their last values. If a scan
 %% takes more than a tenth of the time, scans are less frequent. Processes that live between two
 %% scans only are counted, and lifetimes are measured for some. dyno's own processes are left out.
 %%

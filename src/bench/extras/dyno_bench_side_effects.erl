@@ -282,7 +282,7 @@ who(Pid) ->
     case dyno_agent_process:who(Pid) of
         gone ->
             ~"ended";
-        {Info, _, _} ->
+        {Info, _} ->
             {Name, _} = dyno_agent_kind:print(dyno_agent_kind:of_process(Info, {erlang, apply, 2})),
             Name
     end.

@@ -22,8 +22,7 @@
     unseen := non_neg_integer(),
     %% At the end; if not all were followed, estimated from the followed ones.
     alive := non_neg_integer() | unknown,
-    %% Processes that lived until sampled: memory, reductions, queue and collections are of these
-    %% only.
+    %% Processes that lived until sampled: memory, reductions and queue are of these only.
     sampled := non_neg_integer(),
     memory_bytes := non_neg_integer(),
     %% The largest sum over the group's processes in one scan.
@@ -31,8 +30,6 @@
     %% Since the restart, or since a later discovery.
     reductions := non_neg_integer(),
     message_queue_max := non_neg_integer(),
-    %% Garbage collections in the samples: a lower bound.
-    collections := non_neg_integer(),
     %% Of some ended processes, from discovery; and the number of these still alive.
     lives := dyno_agent_event_histogram:t(),
     live_on := non_neg_integer()
@@ -120,7 +117,6 @@ tables() ->
         >>,
     Lifetimes = ~"Processes that were monitored until they ended: a sample of all.",
     Sampled = ~"Alive at a sample; memory and the like are of these only.",
-    Collections = ~"Garbage collections, at least: those that the samples show.",
     [
         #{
             name => ~"processes",
@@ -149,8 +145,7 @@ tables() ->
                 {~"memory", ~"Memory", bytes, lower, seen(memory_bytes)},
                 {~"memory_max", ~"Memory, max", bytes, lower, seen(memory_max_bytes)},
                 {~"reductions", ~"Reductions", count, lower, seen(reductions)},
-                {~"message_queue_max", ~"Longest queue", count, lower, seen(message_queue_max)},
-                {~"garbage_collections", ~"Collections", count, Collections, seen(collections)}
+                {~"message_queue_max", ~"Longest queue", count, lower, seen(message_queue_max)}
             ]
         }
     ].

@@ -118,8 +118,7 @@ target() ->
             title => ~"Processes by reductions",
             columns =>
                 "group; discovered: seen; alive; lifetime_p50: lifetime; memory; "
-                "memory_max: at most; reductions; message_queue_max: longest queue; "
-                "garbage_collections: collections; sampled"
+                "memory_max: at most; reductions; message_queue_max: longest queue; sampled"
         }},
         {~"durations", #{}},
         {~"waiting", #{

@@ -25,7 +25,6 @@ groups() ->
             a_life_ends_when_it_is_noticed,
             nobody_says_what_is_called_too_often,
             how_long_short_lived_processes_live,
-            counts_garbage_collections,
             leaves_its_own_out,
             counts_none_of_its_own
         ]}
@@ -171,27 +170,6 @@ how_long_short_lived_processes_live(_Config) ->
             [#{discovered := 2, alive := 2, sampled := 2, lives := #{count := 0}}],
             map_get(groups, dyno_agent_process_parts:result(dyno_agent_instrument:read(Discovery)))
         )
-    end).
-
-counts_garbage_collections(_Config) ->
-    with_discovery([{dyno_kinds, work, 1}], fun(Node, Discovery) ->
-        Pid = dyno_peers:eval(Node, "spawn(dyno_kinds, live, [infinity])."),
-        #{groups := [_]} = wait_for(1, Discovery),
-        Collect = fun(Times) ->
-            _ = [erpc:call(Node, erlang, garbage_collect, [Pid, [{type, minor}]]) || _ <- Times],
-            #{groups := [#{collections := N}]} = dyno_agent_process_parts:result(
-                dyno_agent_instrument:read(Discovery)
-            ),
-            N
-        end,
-        _ = Collect([1, 2]),
-        ok = dyno_agent_instrument:restart(Discovery),
-        ?assertEqual(0, Collect([])),
-        ?assertEqual(4, Collect([1, 2, 3, 4])),
-        ?assertEqual(6, Collect([5, 6])),
-        %% A major one sets the runtime's count to zero.
-        true = erpc:call(Node, erlang, garbage_collect, [Pid]),
-        ?assertEqual(7, Collect([]))
     end).
 
 %% They call lists, maps and gen_server themselves, all the time.
