@@ -6,7 +6,7 @@
 %% Funs typed in a shell (erl, IEx). erl_eval interprets such funs: 10 to 100 times slower than
 %% compiled code, and the factor differs from code to code. So the loop's module makes the same funs
 %% from their clauses and the values of their free variables. This includes funs in these values and
-%% in arguments of calls, and functions defined in the shell.
+%% in arguments of calls. A fun that calls a function defined in the shell is refused.
 %%
 %% A value is split into an expression in the module, and the leaves that the module gets.
 
@@ -82,7 +82,7 @@ split(Name, Value) ->
         false ->
             {Value, []};
         true ->
-            State = #{prefix => Name, leaves => [], functions => #{}, locals => #{}},
+            State = #{prefix => Name, leaves => [], functions => #{}},
             {Expression, #{leaves := Leaves, functions := Functions}} = made(Value, State),
             {
                 list_to_tuple(lists:reverse(Leaves)),
@@ -110,10 +110,13 @@ made_of(Fun, State) when is_function(Fun) ->
     {Names, Bound} = lists:unzip(Bindings),
     {Values, WithValues} = lists:mapfoldl(fun made/2, State, Bound),
     Variables = [{var, ?A, Name} || Name <- Names],
-    {Function, WithName} = fresh("fun", WithValues),
-    {Resolved, #{functions := Functions} = With} = resolved(Expression, tables(Fun), WithName),
-    Maker = function(Function, Variables, Resolved),
-    {{call, ?A, {atom, ?A, Function}, Values}, With#{functions := Functions#{Function := Maker}}};
+    #{prefix := Prefix, functions := Functions} = WithValues,
+    Function = list_to_atom(lists:concat([Prefix, " fun ", map_size(Functions) + 1])),
+    Maker = function(Function, Variables, Expression),
+    {
+        {call, ?A, {atom, ?A, Function}, Values},
+        WithValues#{functions := Functions#{Function => Maker}}
+    };
 made_of(List, State) when length(List) > 0 ->
     {Elements, With} = lists:mapfoldl(fun made/2, State, List),
     {lists:foldr(fun(Head, Tail) -> {cons, ?A, Head, Tail} end, {nil, ?A}, Elements), With};
@@ -131,10 +134,6 @@ made_of(Map, State) when is_map(Map) ->
 remote(Module, Function, Arguments) ->
     {call, ?A, {remote, ?A, {atom, ?A, Module}, {atom, ?A, Function}}, Arguments}.
 
-fresh(Kind, #{prefix := Prefix, functions := Functions} = State) ->
-    Name = list_to_atom(lists:concat([Prefix, " ", Kind, " ", map_size(Functions) + 1])),
-    {Name, State#{functions := Functions#{Name => none}}}.
-
 data(Fun) ->
     {Bindings, Expression} =
         case erl_eval:fun_data(Fun) of
@@ -144,80 +143,6 @@ data(Fun) ->
     %% Elixir's variables have names of unused ones.
     Generated = fun(Anno) -> erl_anno:set_generated(true, Anno) end,
     {erl_eval:bindings(Bindings), erl_parse:map_anno(Generated, Expression)}.
-
-%% One has the functions defined in the shell.
-tables(Fun) ->
-    {env, Environment} = erlang:fun_info(Fun, env),
-    [
-        Table
-     || Data <- Environment,
-        is_tuple(Data),
-        {eval, Handler} <- tuple_to_list(Data),
-        Variable <- variables(Handler),
-        not is_atom(Variable),
-        %% None in another VM.
-        Table <- ets:all(),
-        Table =:= Variable
-    ].
-
-%% A local call reaches a function defined in the shell, or one of the shell's modules. The first
-%% kind becomes a local function here, with all functions that it calls.
-resolved({call, Anno, Called, Arguments}, Tables, State) ->
-    {Resolved, WithArguments} = resolved(Arguments, Tables, State),
-    {Function, With} = called(Called, length(Arguments), Tables, WithArguments),
-    {{call, Anno, Function, Resolved}, With};
-resolved(Form, Tables, State) when is_tuple(Form) ->
-    {Elements, With} = resolved(tuple_to_list(Form), Tables, State),
-    {list_to_tuple(Elements), With};
-resolved([Head | Tail], Tables, State) ->
-    {First, WithFirst} = resolved(Head, Tables, State),
-    {Rest, With} = resolved(Tail, Tables, WithFirst),
-    {[First | Rest], With};
-resolved(Other, _Tables, State) ->
-    {Other, State}.
-
-called({atom, _, Name} = Local, Arity, Tables, State) when Tables =/= [] ->
-    case local({Name, Arity}, Tables, State) of
-        none -> {in_module(Local, Arity), State};
-        Found -> Found
-    end;
-called({remote, _, {atom, _, ?SHELL}, {atom, _, Name}} = Remote, Arity, Tables, State) ->
-    case local({Name, Arity}, Tables, State) of
-        none -> {Remote, State};
-        Found -> Found
-    end;
-called(Expression, _Arity, Tables, State) ->
-    resolved(Expression, Tables, State).
-
-in_module({atom, Anno, Name} = Local, Arity) ->
-    Modules = [
-        Module
-     || Module <- [user_default, ?SHELL],
-        not erl_internal:bif(Name, Arity),
-        {module, Module} =:= code:ensure_loaded(Module),
-        erlang:function_exported(Module, Name, Arity)
-    ],
-    case Modules of
-        [Module | _] -> {remote, Anno, {atom, Anno, Module}, Local};
-        [] -> Local
-    end.
-
-local({Name, Arity} = Function, Tables, #{locals := Locals} = State) ->
-    Key = {function, {?SHELL, Name, Arity}},
-    case {Locals, [Fun || Table <- Tables, {_, Fun} <- ets:lookup(Table, Key)]} of
-        {#{Function := Known}, _} -> {{atom, ?A, Known}, State};
-        {_, [Fun | _]} -> defined(Function, Fun, Tables, State);
-        {_, []} -> none
-    end.
-
-defined({_, Arity} = Function, Fun, Tables, State) ->
-    {Name, #{locals := Locals} = Named} = fresh("function", State),
-    {_NoBindings, Expression} = data(Fun),
-    {Resolved, #{functions := Functions} = With} =
-        resolved(Expression, Tables, Named#{locals := Locals#{Function => Name}}),
-    Variables = dyno_bench_forms:variables(?A, Arity),
-    Form = function(Name, Variables, {call, ?A, Resolved, Variables}),
-    {{atom, ?A, Name}, With#{functions := Functions#{Name := Form}}}.
 
 -doc "For inspection only: free variables are arguments.".
 -spec forms(fun()) -> {forms, arity(), erl_parse:abstract_clause()} | none.
