@@ -5,10 +5,11 @@
 -moduledoc false.
 %% Costs of the program: restarts, the code server, timers, persistent terms.
 
--export([checks/0, busiest/1]).
+-export([checks/0, busiest/1, busiest_group/1]).
 
--import(dyno_health_look, [finding/4, text/2, show/2, count/1, of_last/2, mean/2, growth/2]).
--import(dyno_health_look, [known/3, suspects/1, span/1, sets/1, stands/1, place/1, groups/1]).
+-import(dyno_health_look, [finding/4, text/2, show/2, count/1, seconds/1, of_last/2, mean/2]).
+-import(dyno_health_look, [growth/2]).
+-import(dyno_health_look, [known/3, suspects/1, span/1, sets/1, place_of/1, groups/1]).
 -import(dyno_health_look, [waiting_in/2, last/1, enough/2]).
 -import(dyno_finding_limits, [value/1]).
 
@@ -17,6 +18,7 @@
 -define(ASKED_PER_S, 100_000).
 %% Cowboy at full load did 236 for each.
 -define(REDUCTIONS_PER_TIMER, 100).
+-define(POLLS, 12).
 
 -spec checks() -> [dyno_health:row()].
 checks() ->
@@ -32,6 +34,7 @@ checks() ->
         {persistent_terms, ~"changes of persistent terms", 2, fun terms/1},
         {monitors, ~"monitors", 2, fun monitors/1},
         {spawns, ~"processes that are started", 2, fun spawns/1},
+        {wakes, ~"processes that wake up often", 2, fun wakes/1},
         {programs, ~"programs that are started", 4, fun programs/1}
     ].
 
@@ -52,14 +55,25 @@ busiest(Looks) ->
     case lists:reverse(lists:keysort(1, Worked)) of
         [{N, Pid, Asked} | _] when N > 0, All > 0 ->
             #{~"name" := Name} = lists:last(Asked),
-            Place =
-                case stands(Asked) of
-                    {Stack, _, _} -> place(Stack);
-                    unknown -> ~"a place that is not known"
-                end,
-            {Name, min(1.0, N / All), Place, Pid};
+            {Name, min(1.0, N / All), place_of(Asked), Pid};
         _ ->
             none
+    end.
+
+-doc "The function whose processes work most, their share, and their number; not of a large node.".
+-spec busiest_group([dyno_health_look:look()]) ->
+    {Group :: binary(), Share :: float(), Count :: pos_integer()} | none.
+busiest_group(Looks) ->
+    Worked = [
+        {G, {R, N}}
+     || #{~"processes" := #{~"every" := 1}} = L <- tl(Looks),
+        G := #{~"reductions" := R, ~"count" := N} <- groups(L)
+    ],
+    ByGroup = maps:groups_from_list(fun({G, _}) -> G end, fun({_, Of}) -> Of end, Worked),
+    Sums = [{lists:sum([R || {R, _} <- Of]), G, element(2, hd(Of))} || G := Of <- ByGroup],
+    case lists:max([none | Sums]) of
+        {R, Group, Count} when R > 0 -> {Group, R / lists:sum([N || {N, _, _} <- Sums]), Count};
+        _ -> none
     end.
 
 %% Both replaced names and replaced children must be seen twice.
@@ -233,21 +247,55 @@ hanging_code() ->
 
 %% More often than a deploy loads them.
 reloads(Looks) ->
+    case loaded_again(Looks) of
+        [] -> loads(Looks);
+        Again -> Again
+    end.
+
+%% Before each look, and none is new.
+loads(Looks) ->
+    Names = [M || #{~"reloads" := Of} <- Looks, #{~"module" := M} = R <- Of, not is_missing(R)],
+    case growth(fun(L) -> maps:get(~"loads", L, unknown) end, Looks) of
+        {First, Last, _, true} ->
+            [
+                reload(Name, Last - First, #{
+                    text => text(
+                        "modules are loaded again and again, ~b times in ~ts, and none is new", [
+                            Last - First, seconds(span(Looks))
+                        ]
+                    ),
+                    evidence => [["Such as ", Of, "."] || Of <- lists:sublist(Names, 1)]
+                })
+             || length(Looks) >= enough(4, Looks),
+                [_] <- [lists:usort([of_last([~"counts", ~"modules"], [L]) || L <- tl(Looks)])],
+                Name <- lists:sublist(Names ++ [~"code_server"], 1)
+            ];
+        _ ->
+            []
+    end.
+
+is_missing(Of) -> maps:get(~"is_missing", Of, false).
+
+reload(Subject, Times, Fields) ->
+    finding(warning, {reloads, reloads, 94}, {Subject, Times}, Fields#{
+        advice =>
+            "Now: see who loads it (dyno trace NODE \"code_server:call/1 -> caller\"): it may be a "
+            "reloader for developers, or code that is generated for data. Later: load once; keep "
+            "changing data in ETS.",
+        look_closer => ~"dyno trace NODE \"code_server:call/1 -> caller\""
+    }).
+
+loaded_again(Looks) ->
     All = maps:groups_from_list(
         fun(#{~"module" := Module}) -> Module end,
-        [R || #{~"reloads" := Of} <- Looks, R <- Of, not maps:get(~"is_missing", R, false)]
+        [R || #{~"reloads" := Of} <- Looks, R <- Of, not is_missing(R)]
     ),
     [
-        finding(warning, {reloads, reloads, 94}, {Module, Times}, #{
+        reload(Module, Times, #{
             text => text("module ~ts is loaded again and again, ~ts times a second", [
                 Module, show(lists:sum([N || #{~"per_s" := N} <- Of]) / length(Of), ~"1")
             ]),
-            evidence => text("So in ~b of ~b looks.", [length(Of), length(Looks)]),
-            advice =>
-                "Now: see who loads it (dyno trace NODE \"code_server:call/1 -> caller\"): it may "
-                "be a reloader for developers, or code that is generated for data. Later: load "
-                "once; keep changing data in ETS.",
-            look_closer => ~"dyno trace NODE \"code_server:call/1 -> caller\""
+            evidence => text("So in ~b of ~b looks.", [length(Of), length(Looks)])
         })
      || Module := Of <- All,
         Times <- [lists:sum([N || #{~"times" := N} <- Of])],
@@ -279,15 +327,23 @@ disk_logs(Looks) ->
         Looks
     ).
 
+%% Usually their group leader prints, or a file's process.
 printing(Looks) ->
+    Printers = [
+        To
+     || #{~"calls" := Of} <- Looks, #{~"in" := <<"io:", _/binary>>, ~"to_name" := To} <- Of
+    ],
+    Counts = [{length([P || P <- Printers, P =:= Of]), Of} || Of <- lists:uniq(Printers)],
+    {_, Name} = lists:max([{0, ~"user"} | Counts]),
     callers(
         printing,
         printing_callers,
         [~"io:execute_request/", ~"io:wait_io_mon_reply/"],
-        ~"user",
-        ~"output (of user, or a file)",
-        "Now: print less; see whether a terminal or pipe is slow. Later: use logger, which waits "
-        "only if it is late; open files with raw and delayed_write.",
+        Name,
+        text("output of ~ts", [Name]),
+        "Now: see whether that process still answers (a group leader that does not hangs all who "
+        "print), and whether a terminal or pipe is slow; print less. Later: use logger, which "
+        "waits only if it is late; open files with raw and delayed_write.",
         Looks
     ).
 
@@ -378,6 +434,34 @@ spawns(Looks) ->
         })
      || PerS > value(spawns_per_s), timers(Looks) =:= []
     ].
+
+%% A process that polls does less at each waking than one that serves a message.
+wakes(Looks) ->
+    Values = [mean([~"values", N], Looks) || N <- [~"vm.context_switches", ~"vm.reductions"]],
+    known(Values, ~"the schedulers were not read", fun(PerS, Reductions) ->
+        [
+            finding(note, {wakes, wakes, 37}, {Group, PerS}, #{
+                text => text("processes wake up ~ts times a second, and do little each time", [
+                    count(PerS)
+                ]),
+                evidence => text("~ts reductions for each; ~ts of ~ts do ~b % of all. ~ts", [
+                    show(Reductions / PerS, ~"1"),
+                    processes(Count),
+                    Group,
+                    round(100 * Share),
+                    started(Looks)
+                ]),
+                advice =>
+                    "Now: nothing. Later: let them wait for a message in place of a short time "
+                    "(receive ... after); if they must poll, let one process poll for all.",
+                look_closer => ~"dyno profile NODE --kind schedulers"
+            })
+         || PerS > value(wakes),
+            Reductions < ?POLLS * PerS,
+            {Group, Share, Count} <- [busiest_group(Looks)],
+            Share > 0.5
+        ]
+    end).
 
 %% Sockets of the inet driver are ports, too: the newest that are seen must be programs.
 programs(Looks) ->

@@ -8,7 +8,8 @@
 -export([intervals/1, last/1, latest/2, enough/2]).
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
 -export([suspects/1, lasting/1, span/1, name/1, place_of/1, has_long_queue/1, sets/1]).
--export([progresses/1, stands/1, place/1, is_system/1, groups/1, waiting_in/2]).
+-export([progresses/1, stands/1, place/1, stack/1, unwinding/0, is_system/1, groups/1]).
+-export([waiting_in/2]).
 -export([finding/4, text/2, show/2, count/1, bytes/1, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
 
@@ -215,13 +216,30 @@ place([Top | _] = Stack) ->
         [Own | _] -> text("~ts, called by ~ts", [Top, Own])
     end.
 
+-doc "If most of its heap is its stack: that, in a sentence.".
+-spec stack([dyno_recording:object(), ...]) -> unicode:chardata().
+stack(Asked) ->
+    case lists:last(Asked) of
+        #{~"stack_bytes" := Stack, ~"heap_bytes" := Bytes} when 2 * Stack > Bytes ->
+            text(", of which ~ts are its stack", [bytes(Stack)]);
+        #{} ->
+            ""
+    end.
+
+-doc "The advice for a large stack.".
+-spec unwinding() -> string().
+unwinding() ->
+    "Now: nothing frees a stack but the returns of its functions, or the end of the process. "
+    "Later: a function that calls itself and has work left after that call adds to the stack at "
+    "each call: keep the result in an argument (an accumulator), so that the call is its last.".
+
 -define(SYSTEM, <<
     " erlang gen gen_server gen_statem gen_event gen_fsm supervisor proc_lib lists maps ets timer"
     " prim_inet inet inet_tcp gen_tcp gen_udp socket prim_socket file prim_file io io_lib string"
     " binary re unicode logger disk_log global code code_server error_handler rpc erpc dets rand"
     " group user user_drv init application ssl prim_eval math persistent_term net_kernel auth zlib"
     " crypto erts_internal queue sys application_master application_controller file_server"
-    " file_io_server dbg supervisor_bridge GenServer Task Agent Enum Process "
+    " file_io_server dbg supervisor_bridge dist_util GenServer Task Agent Enum Process "
 >>).
 
 -spec is_system(binary()) -> boolean().

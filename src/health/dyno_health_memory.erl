@@ -9,12 +9,14 @@
 
 -import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, at/2]).
 -import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span/1]).
--import(dyno_health_look, [place_of/1, last/1, latest/2]).
+-import(dyno_health_look, [place_of/1, stack/1, last/1, latest/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(SOON_S, 3600).
 %% Collections of a process in the time of all looks.
 -define(HARDLY, 10).
+%% A runtime at rest has 20 MB there, such as its program.
+-define(OUTSIDE_BYTES, 40_000_000).
 
 -spec checks() -> [dyno_health:row()].
 checks() ->
@@ -123,8 +125,41 @@ grows(Looks) ->
                     }
                 )
              || Each, PerS > value(memory_per_s)
-            ]
+            ] ++ outside(Looks)
     end.
+
+%% Resident memory that no allocator of the runtime holds. These may hold pages never touched.
+outside(Looks) ->
+    Rss = fun(Look) -> at([~"values", ~"os.vm.rss"], Look) end,
+    Outside = fun(Look) ->
+        Held = lists:sum([N || #{~"held_bytes" := N} <- maps:get(~"allocators", Look, [])]),
+        case Rss(Look) of
+            Bytes when is_number(Bytes), Held > 0 -> max(0, Bytes - Held);
+            _ -> unknown
+        end
+    end,
+    case {growth(Outside, Looks), growth(Rss, Looks), growth(fun node_bytes/1, Looks)} of
+        {{First, Last, PerS, true}, {_, _, All, true}, {_, _, Used, _}} ->
+            [
+                finding(warning, {memory_grows, memory_per_s, 58}, {~"native code", PerS}, #{
+                    text => text(
+                        "memory outside of the runtime grows by ~ts a second, to ~ts: most likely "
+                        "native code (a NIF, driver or library) does not free it",
+                        [bytes(round(PerS)), bytes(Last)]
+                    ),
+                    evidence => text("~ts at the first look, and more at each.", [bytes(First)]),
+                    advice => outside_advice(),
+                    look_closer => ~"dyno profile NODE --kind cpu"
+                })
+             || min(PerS, All - max(0, Used)) > value(memory_per_s), Last > ?OUTSIDE_BYTES
+            ];
+        _ ->
+            []
+    end.
+
+outside_advice() ->
+    "Now: see /proc/PID/smaps_rollup: stacks and mapped files count, too. Later: see which NIF, "
+    "driver or library allocates memory of its own (malloc).".
 
 %% Without the memory of the look itself.
 node_bytes(Look) ->
@@ -237,8 +272,7 @@ holds(Bytes, Rss, IsSteady, Looks) ->
                     text("The runtime's allocators hold ~ts: the rest is outside of them.", [
                         bytes(AllHeld)
                     ]),
-                    "Now: see /proc/PID/smaps_rollup: stacks and mapped files count, too. Later: "
-                    "see which NIF, driver or library allocates memory of its own (malloc)."}
+                    outside_advice()}
              || IsSteady, Rss - AllHeld > Bytes / 2
             ]
     end.
@@ -271,19 +305,25 @@ heaps(Looks) ->
             {big_heap, heap_bytes, 20},
             {Name, Bytes},
             #{
-                text => text("~ts has a heap of ~ts", [Name, bytes(Bytes)]),
+                text => text("~ts has a heap of ~ts~ts", [Name, bytes(Bytes), stack(Asked)]),
                 evidence => text("It stands in ~ts.", [place_of(Asked)]),
                 advice =>
-                    "Now: only if free memory exceeds this heap: erlang:garbage_collect(Pid). The "
-                    "process stops meanwhile. Later: if the heap became small, hibernate the "
-                    "process or set fullsweep_after; else keep its state in ETS, or share it among "
-                    "processes.",
+                    case stack(Asked) of
+                        "" ->
+                            "Now: only if free memory exceeds this heap: "
+                            "erlang:garbage_collect(Pid). The process stops meanwhile. Later: if "
+                            "the heap became small, hibernate the process or set fullsweep_after; "
+                            "else keep its state in ETS, or share it among processes.";
+                        _ ->
+                            dyno_health_look:unwinding()
+                    end,
                 look_closer => text("dyno profile NODE \"~ts\"", [Pid])
             }
         )
      || {Pid, Asked} <- suspects(Looks),
         #{~"heap_bytes" := Bytes, ~"name" := Name, ~"last" := true} <- [lists:last(Asked)],
-        Bytes > Limit
+        Bytes > Limit,
+        not dyno_health_queues:is_formatting(Asked)
     ].
 
 atoms(Looks) ->

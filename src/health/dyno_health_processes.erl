@@ -9,7 +9,8 @@
 
 -import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, of_last/2]).
 -import(dyno_health_look, [mean/2, sum/2, growth/2, known/3, suspects/1, lasting/1, span/1]).
--import(dyno_health_look, [name/1, place_of/1, has_long_queue/1, sets/1, stands/1, enough/2]).
+-import(dyno_health_look, [name/1, place_of/1, stack/1, has_long_queue/1, sets/1, stands/1]).
+-import(dyno_health_look, [groups/1, enough/2]).
 -import(dyno_health_collections, [hibernating/1]).
 -import(dyno_finding_limits, [value/1]).
 
@@ -92,6 +93,7 @@ heaps(Looks) ->
         Finding
      || {Pid, Asked, _} <- lasting(Looks),
         not has_long_queue(Asked),
+        not dyno_health_queues:is_formatting(Asked),
         Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
         Finding <-
             case Sizes =:= lists:sort(Sizes) of
@@ -151,13 +153,17 @@ heap(Pid, Asked, First, Last, PerS, Looks) ->
                 {note, ~""}
         end,
     finding(Severity, {heap_grows, heap_per_s, 62}, {name(Asked), PerS}, #{
-        text => text("the heap of ~ts grows by ~ts a second, to ~ts~ts", [
-            name(Asked), bytes(round(PerS)), bytes(Last), Left
+        text => text("the heap of ~ts grows by ~ts a second, to ~ts~ts~ts", [
+            name(Asked), bytes(round(PerS)), bytes(Last), stack(Asked), Left
         ]),
         evidence => text("From ~ts, and smaller in no look. It stands in ~ts.", [
             bytes(First), place_of(Asked)
         ]),
-        advice => [keeps_now(Severity), " Later: ", keeps(Asked)],
+        advice =>
+            case stack(Asked) of
+                "" -> [keeps_now(Severity), " Later: ", keeps(Asked)];
+                _ -> dyno_health_look:unwinding()
+            end,
         look_closer => text("dyno profile NODE \"~ts\" --kind memory", [Pid])
     }).
 
@@ -254,27 +260,34 @@ small(#{~"allocators" := Of, ~"counts" := Counts}) ->
 small(_Look) ->
     unknown.
 
+%% Of the busiest processes some are traced in each look, others in the next.
 scans(Looks) ->
-    Found = [
-        {Rows * N, Scan, Asked}
-     || {_, Asked, _} <- lasting(Looks),
-        [Scan | _] = All <- [[S || #{~"scans" := S} <- Asked]],
-        N <- [lists:sum([P || #{~"per_s" := P} <- All]) / length(Asked)],
-        #{~"rows" := Rows} <- [Scan],
-        length(All) >= 2
-    ],
-    PerS = lists:sum([Each || {Each, _, _} <- Found]),
-    case lists:reverse(lists:sort(Found)) of
-        [{_, Scan, Asked} | _] -> [scan(PerS, Scan, Asked) || PerS > value(scanned_per_s)];
-        [] -> []
-    end.
+    Each = [Of || Look <- tl(Looks), [_ | _] = Of <- [scans_in(Look)]],
+    PerS = lists:sum([Rows || {Rows, _} <- lists:append(Each)]) / (length(Looks) - 1),
+    [
+        scan(PerS, Suspect)
+     || length(Each) >= 2,
+        PerS > value(scanned_per_s),
+        {_, Suspect} <- [lists:max(lists:append(Each))]
+    ].
 
-scan(PerS, #{~"function" := Function, ~"table" := Table, ~"rows" := Rows}, Asked) ->
+%% As much as the traced ones, for their work, the others with the same function do.
+scans_in(#{~"suspects" := Suspects} = Look) ->
+    Scan = [S || #{~"scans" := _, ~"reductions" := R} = S <- Suspects, is_number(R)],
+    [
+        {Rows * N * max(1, All / max(1, lists:sum(Of))), S}
+     || #{~"scans" := #{~"rows" := Rows, ~"per_s" := N}, ~"group" := Group} = S <- Scan,
+        Of <- [[R || #{~"group" := Is, ~"reductions" := R} <- Scan, Is =:= Group]],
+        #{~"reductions" := All} <- [maps:get(Group, groups(Look), #{~"reductions" => 0})]
+    ].
+
+scan(PerS, #{~"scans" := Scan, ~"name" := Name} = Suspect) ->
+    #{~"function" := Function, ~"table" := Table, ~"rows" := Rows} = Scan,
     finding(warning, {table_scans, scanned_per_s, 69}, {Table, PerS}, #{
-        text => text("~ts scans table ~ts (~ts rows); such scans read up to ~ts rows a second", [
-            Function, Table, count(Rows), count(PerS)
+        text => text("~ts scans table ~ts (~ts rows)", [Function, Table, count(Rows)]),
+        evidence => text("About ~ts rows a second are read so, such as by ~ts, in ~ts.", [
+            count(PerS), Name, place_of([Suspect])
         ]),
-        evidence => text("Such as ~ts, in ~ts.", [name(Asked), place_of(Asked)]),
         advice =>
             "Now: nothing. Later: bind the key in the pattern, or the first part of the key of an "
             "ordered_set; or keep an index in a second table, or a count in a counter.",
@@ -355,7 +368,6 @@ dictionaries(Looks) ->
                 name(Asked), count(Keys), bytes(Bytes)
             ]),
             evidence => text("It stands in ~ts.", [place_of(Asked)]),
-            why => ~"Each full collection reads all of it.",
             advice =>
                 "Now: nothing. Later: keep such data in ETS, or in the state of the process with a "
                 "bound; remove keys that are done (erase/1).",

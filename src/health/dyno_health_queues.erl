@@ -5,13 +5,13 @@
 -moduledoc false.
 %% Growing queues, and processes kept from their queues.
 
--export([checks/0]).
+-export([checks/0, is_formatting/1]).
 
 -import(dyno_health_waits, [edges/1, names/1, cycle/1, short/2, is_registrar/1]).
 -import(dyno_health_senders, [is_suspended/2, is_sending/1]).
--import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, is_one_of/2, growth/2]).
+-import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, seconds/1, is_one_of/2]).
 -import(dyno_health_look, [suspects/1, name/1, progresses/1, stands/1, place/1, is_system/1]).
--import(dyno_health_look, [last/1, latest/2, enough/2]).
+-import(dyno_health_look, [growth/2, last/1, latest/2, enough/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(FORMATTING, [
@@ -33,6 +33,8 @@
 %% A write takes more.
 -define(WRITE_REDUCTIONS, 1000).
 -define(LONG_QUEUE, 1000).
+%% Of a mailbox, in the time between two looks.
+-define(SEARCHES, 10).
 
 -spec checks() -> [dyno_health:row()].
 checks() ->
@@ -53,34 +55,42 @@ queues(Looks) ->
         Finding <- queue(Pid, Asked, Looks)
     ] ++ dying(Looks).
 
-%% Seen once with a long queue, while it formats terms, such as its crash report: others take its
-%% name. One of each name.
+%% Seen once with a long queue, or with a large heap, while it formats terms, such as its crash
+%% report: others take its name. One of each name.
 dying(Looks) ->
     Found = [
-        {name([Once]), Once}
+        {name(Known), Known, Of}
      || {_, Asked} <- suspects(Looks),
-        [#{~"queue" := Queue} = Once] <- [[A || #{~"queue" := Q} = A <- Asked, is_integer(Q)]],
-        Queue > value(queue),
-        {Share, _, _} <- [formats([Once])],
-        Share >= ?FORMATS
+        Known <- [[A || #{~"queue" := Q} = A <- Asked, is_integer(Q)]],
+        Of <- formatted(Known),
+        is_formatting(Known)
     ],
     [
         begin
-            #{~"queue" := Queue} = Once,
-            {Cause, Advice} = cause([Once], [Once], []),
-            finding(critical, {queue, queue, 106}, {Name, Queue}, #{
-                text => text(
-                    "~ts formats terms, such as a crash report, while ~ts messages wait", [
-                        Name, count(Queue)
-                    ]
-                ),
+            {Cause, Advice} = cause(Known, Known, [], []),
+            finding(Severity, {queue, Limit, 106}, {Name, Value}, #{
+                text => text("~ts formats terms, such as a crash report, ~ts", [Name, Meanwhile]),
                 evidence => Cause,
                 advice => Advice,
                 look_closer => ~"dyno trace NODE proc_lib:crash_report/4"
             })
         end
-     || {Name, Once} <- lists:ukeysort(1, Found)
+     || {Name, Known, {Severity, Limit, Value, Meanwhile}} <- lists:ukeysort(1, Found)
     ].
+
+formatted([]) ->
+    [];
+formatted([_ | More] = Known) ->
+    #{~"queue" := Queue, ~"heap_bytes" := Bytes} = lists:last(Known),
+    Limit = value(heap_bytes),
+    case Queue > value(queue) of
+        true when More =:= [] ->
+            [{critical, queue, Queue, text("while ~ts messages wait", [count(Queue)])}];
+        false when Bytes > Limit ->
+            [{warning, heap_bytes, Bytes, text("with a heap of ~ts", [bytes(Bytes)])}];
+        _ ->
+            []
+    end.
 
 %% Of the user's code, as the beams of these modules say.
 searching(Looks) ->
@@ -106,25 +116,26 @@ queue(Pid, Queue, Asked, Answered, Looks) ->
             Of -> Of
         end,
     IsLong = Queue > value(queue),
-    HasFallen = has_fallen([Q || Look <- Looks, Q <- [Queued(Look)], is_integer(Q)]),
-    Long = fun(Severity, Judged) ->
-        long({Pid, Queue, PerS}, {Asked, Answered}, searching(Looks), Severity, Judged)
-    end,
+    HasFallen = has_fallen(lists:append([queues_in(Pid, Look) || Look <- Looks])),
+    DrainedS = value(queue_drains_s),
     DrainsS =
         case PerS < 0 of
             true -> Queue / -PerS;
             false -> infinity
         end,
+    Comes = HasFallen andalso DrainsS > DrainedS,
+    Long = fun(Severity, Judged) ->
+        long({Pid, Queue, PerS, Comes}, {Asked, Answered}, Looks, Severity, Judged)
+    end,
     case {IsLong, DrainsS} of
         %% It was shorter meanwhile: bursts come and are drained.
-        {true, infinity} when HasFallen -> [Long(note, {queue, Queue})];
+        %% Atoms are more than numbers.
+        {true, S} when HasFallen; S =< DrainedS ->
+            [Long(note, {queue, Queue})];
         {true, infinity} ->
             [Long(critical, {queue, Queue})];
         {true, S} ->
-            case S > value(queue_drains_s) of
-                true -> [Long(critical, {queue_drains_s, S})];
-                false -> [Long(note, {queue, Queue})]
-            end;
+            [Long(critical, {queue_drains_s, S})];
         {false, infinity} when Each ->
             [Long(warning, {queue_per_s, PerS}) || PerS > value(queue_per_s)];
         {false, _} ->
@@ -141,6 +152,11 @@ queue_in(Pid, #{~"suspects" := Suspects}) ->
         [] -> unknown
     end.
 
+%% In the interval before it and in the look.
+queues_in(Pid, #{~"suspects" := Suspects} = Look) ->
+    lists:append([Of || #{~"pid" := Is, ~"queues" := Of} <- Suspects, Is =:= Pid]) ++
+        [Queue || Queue <- [queue_in(Pid, Look)], is_integer(Queue)].
+
 %% To less than half of an earlier length.
 has_fallen(Queues) ->
     {_, HasFallen} = lists:foldl(
@@ -150,18 +166,26 @@ has_fallen(Queues) ->
     ),
     HasFallen.
 
-long({Pid, Queue, PerS}, {Asked, Answered}, Searching, Severity, {Limit, Value}) ->
+long({Pid, Queue, PerS, Comes}, {Asked, Answered}, Looks, Severity, {Limit, Value}) ->
     Name = name(Answered),
     Forecast =
-        case Severity of
-            note when PerS > -1 -> ~"it was shorter meanwhile, and comes and goes";
-            _ -> forecast(Queue, PerS)
+        case Comes of
+            true -> ~"it was shorter meanwhile, and comes and goes";
+            false -> forecast(Queue, PerS)
         end,
-    {Cause, Advice} = cause(Asked, Answered, Searching),
+    WaitsFor = [
+        maps:get(To, names(Looks), To)
+     || {From, To} <- edges(last(Looks)), From =:= Pid
+    ],
+    {Cause, Advice} = cause(Asked, Answered, searching(Looks), WaitsFor),
     finding(Severity, {queue, Limit, 100}, {Name, Value}, #{
         text => text("~ts messages wait for ~ts: ~ts", [count(Queue), Name, Forecast]),
         evidence => text("~ts ~ts", [queues_seen(Answered), Cause]),
-        advice => Advice,
+        advice =>
+            case Comes of
+                true -> ~"Nothing, if it works in batches, or takes longer at times.";
+                false -> Advice
+            end,
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
 
@@ -179,7 +203,7 @@ queues_seen(Asked) ->
     text("At the looks ~ts waited.", [lists:join(", ", Queues)]).
 
 %% The owner's place explains the cause and the advice.
-cause(All, Asked, Searching) ->
+cause(All, Asked, Searching, WaitsFor) ->
     case {stands(Asked), formats(All), [I || #{~"inspects" := I} <- Asked]} of
         {_, {Share, Frame, Why}, _} when Share >= ?FORMATS ->
             {
@@ -187,9 +211,9 @@ cause(All, Asked, Searching) ->
                     round(100 * Share), Frame, Why
                 ]),
                 "Now: see whether the log has its crash; if it has, and memory runs short, "
-                "exit(Pid, kill) ends it without a report. Later: bound the queue (drop, or let "
-                "senders wait), so that a crash stays small; a lower chars_limit of the formatter "
-                "helps, too."
+                "exit(Pid, kill) ends it without a report. Later: mend the crash; bound the queue "
+                "and keep a large state in ETS, so that a report stays small (format_status/1 "
+                "leaves parts out; a lower chars_limit of the log's formatter helps, too)."
             };
         {_, _, [_ | _] = Inspections} ->
             #{~"item" := Item, ~"per_s" := PerS} = lists:last(Inspections),
@@ -209,10 +233,19 @@ cause(All, Asked, Searching) ->
             Stands = text("In ~b of ~b stack samples it stood in ~ts", [
                 round(Share * Looks), Looks, place(Stack)
             ]),
-            %% A receive of the user's that waits takes none of these messages.
-            Waits = length([S || #{~"status" := ~"waiting"} = S <- Asked]),
-            Own = [F || F <- Searching, Waits * 2 =< length(Asked)],
-            case Share >= 0.3 andalso lists:member(Top, dyno_health_receives:of_otp() ++ Own) of
+            IsOwn = lists:member(Top, Searching),
+            IsWaiting = is_waiting(Asked, IsOwn),
+            Searches =
+                (IsOwn andalso not IsWaiting) orelse
+                    lists:member(Top, dyno_health_receives:of_otp()),
+            case Share >= 0.3 andalso Searches of
+                false when WaitsFor =/= [] ->
+                    {
+                        text("~ts, and waits for ~ts.", [Stands, hd(WaitsFor)]),
+                        "Now: see why that process does not answer (dyno servers). Later: let this "
+                        "one not wait for it: a process of its own for such calls, with a time "
+                        "limit; drop messages above a limit."
+                    };
                 true ->
                     {
                         text("~ts, which searches the whole mailbox at each call.", [Stands]),
@@ -224,34 +257,39 @@ cause(All, Asked, Searching) ->
                         "limit."
                     };
                 false ->
-                    others(Top, Stands, Asked)
+                    others(Top, Stands, IsWaiting, Asked)
             end;
         _ ->
             {~"It is not known where it stands.", general()}
     end.
 
-others(Top, Stands, Asked) ->
-    #{~"queue" := Queue} = Last = lists:last(Asked),
-    Waits = [S || #{~"status" := ~"waiting"} = S <- Asked],
-    case maps:get(~"monitored_by", Last, 0) of
+%% A search takes a reduction for each message. A receive that takes none of them is woken by each
+%% new one, and looks at that one only.
+is_waiting(Asked, IsReceive) ->
+    Waits = [
+        A
+     || #{~"status" := Status, ~"queue" := Queue} = A <- Asked,
+        Status =:= ~"waiting" orelse
+            (IsReceive andalso maps:get(~"reductions", A, unknown) < ?SEARCHES * Queue)
+    ],
+    length(Waits) * 2 > length(Asked).
+
+others(Top, Stands, IsWaiting, Asked) ->
+    #{~"queue" := Queue, ~"group" := Group} = Last = lists:last(Asked),
+    case IsWaiting andalso not is_system(Top) of
+        true ->
+            {
+                text("~ts, waiting: this receive does not take them.", [Stands]),
+                "Now: end this process, if a supervisor restarts it and its state and messages may "
+                "be lost. Later: let the main loop take all messages; in a wait for one answer use "
+                "a time limit, and drop nothing. Late answers of calls stay away if they are made "
+                "with an alias."
+            };
         %% Log events are no calls.
-        _ when map_get(~"group", Last) =:= ~"logger_olp:init/1" ->
+        false when Group =:= ~"logger_olp:init/1" ->
             stale(0, Queue, Stands);
-        _ when length(Waits) * 2 > length(Asked) ->
-            case is_system(Top) of
-                false ->
-                    {
-                        text("~ts, waiting: this receive does not take them.", [Stands]),
-                        "Now: end this process, if a supervisor restarts it and its state and "
-                        "messages may be lost. Later: let the main loop take all messages; in a "
-                        "wait for one answer use a time limit, and drop nothing. Late answers of "
-                        "calls stay away if they are made with an alias."
-                    };
-                true ->
-                    stale(maps:get(~"monitored_by", Last, 0), Queue, Stands)
-            end;
-        Callers ->
-            stale(Callers, Queue, Stands)
+        false ->
+            stale(maps:get(~"monitored_by", Last, 0), Queue, Stands)
     end.
 
 who_wait(1) -> ~"one process monitors";
@@ -272,6 +310,10 @@ stale(Callers, Queue, Stands) when Callers > 0, Queue > 3 * Callers ->
 stale(_Callers, _Queue, Stands) ->
     {text("~ts.", [Stands]), general()}.
 
+-doc "Whether a process formats terms, such as its crash report.".
+-spec is_formatting([dyno_recording:object()]) -> boolean().
+is_formatting(Asked) -> element(1, formats(Asked)) >= ?FORMATS.
+
 %% The share of looks in which it formats, where, and why.
 formats(Asked) ->
     All = lists:sum([N || #{~"looks" := N} <- Asked]),
@@ -288,8 +330,8 @@ formats(Asked) ->
         lists:sum([N || {N, _} <- Found]) / max(1, All),
         hd([hd(Stack) || {_, Stack} <- lists:reverse(lists:sort(Found))] ++ [~""]),
         case Crashes of
-            true -> ~"it has crashed, and its crash report holds the mailbox.";
-            false -> ~"if it has crashed, its crash report holds the mailbox."
+            true -> ~"it has crashed, and its crash report holds its state and mailbox.";
+            false -> ~"if it has crashed, its crash report holds its state and mailbox."
         end
     }.
 
@@ -300,8 +342,8 @@ resume() ->
 general() ->
     "Now: lower the load; or end this process, if a supervisor restarts it and its state and "
     "messages may be lost (never one of kernel: the node would end). Later: let senders wait (a "
-    "call instead of a cast) or drop above a limit; share the work among several "
-    "processes; shorten its callback.".
+    "call instead of a cast, {active, once} of a socket) or drop above a limit; share the work "
+    "among several processes; shorten its callback.".
 
 %% Messages wait, and the process neither runs nor takes one: it waits for something else.
 stuck(Looks) ->
@@ -383,10 +425,10 @@ bottlenecks(Looks) ->
         length(Asked) >= length(Looks) - 1,
         length(Asked) >= enough(3, Looks),
         Queues <- [[Q || #{~"queue" := Q} <- Asked]],
-        lists:min(Queues) >= value(bottleneck),
+        %% Also between the looks.
+        lists:min(Queues ++ lists:append([Of || #{~"queues" := Of} <- Asked])) >= value(bottleneck),
         lists:max(Queues) =< value(queue),
         not lists:member(Pid, cycle(edges(last(Looks)))),
-        lists:all(fun is_never_idle/1, Asked),
         2 * length([A || A <- Asked, progresses(A) =:= false]) < length(Asked),
         not is_suspended(Asked, Looks),
         {Stack, _, _} <- [stands(Asked)],
@@ -409,20 +451,6 @@ takes_none(Asked, [Top | _]) ->
 takes_none(_Asked, []) ->
     false.
 
-%% With messages in its queue a server that waits, and goes on, waits inside a callback.
-is_never_idle(#{~"status" := ~"waiting"} = Asked) ->
-    case stands([Asked]) of
-        {[Top | _], _, _} -> not is_loop(Top);
-        _ -> false
-    end;
-is_never_idle(_Asked) ->
-    true.
-
-is_loop(Top) ->
-    is_one_of(Top, [
-        ~"gen_server:loop", ~"gen_statem:loop", ~"gen_event:fetch_msg", ~"gen_event:loop"
-    ]).
-
 bottleneck(Pid, Asked, Least, Stack) ->
     Name = name(Asked),
     finding(warning, {bottleneck, bottleneck, 72}, {Name, Least}, #{
@@ -430,9 +458,18 @@ bottleneck(Pid, Asked, Least, Stack) ->
             Name, count(Least)
         ]),
         evidence => text("~ts It stood most often in ~ts.", [queues_seen(Asked), place(Stack)]),
-        advice =>
-            "Now: lower the load on it. Later: share its work among several processes, make its "
-            "callback shorter (let a process of its own wait for the disk, the network or another "
-            "server), or let readers read from ETS without it.",
+        advice => relieved(Stack),
         look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
     }).
+
+relieved([<<"proc_lib:sync_start", _/binary>> | _]) ->
+    "Now: see why its children take long to start. Later: a supervisor starts one child at a time, "
+    "and waits for its init/1: let that return at once, and do the rest in handle_continue/2; or "
+    "use several supervisors.";
+relieved([<<"prim_file:", _/binary>> | _]) ->
+    "Now: lower the load on it. Later: ask once and keep the answer; with the option raw "
+    "file:open/2 and file:read_file_info/2 pass by the file server.";
+relieved(_Stack) ->
+    "Now: lower the load on it. Later: share its work among several processes, make its callback "
+    "shorter (let a process of its own wait for the disk, the network or another server), or let "
+    "readers read from ETS without it.".

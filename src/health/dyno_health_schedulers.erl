@@ -121,8 +121,12 @@ dirty_cpu(Looks) ->
     end).
 
 busiest(Looks) ->
-    case dyno_health_code:busiest(Looks) of
-        {Name, Share, Place, _} when Share > 0.02 ->
+    case {dyno_health_code:busiest(Looks), dyno_health_code:busiest_group(Looks)} of
+        {{_, Share, _, _}, {Group, Of, Count}} when Of > 2 * Share ->
+            text("All ~ts processes of ~ts together did ~b % of all reductions.", [
+                count(Count), Group, round(100 * Of)
+            ]);
+        {{Name, Share, Place, _}, _} when Share > 0.02 ->
             Sets = [Text || {Text, _} <- [sets(Looks)]],
             text("Busiest of those asked: ~ts, ~b % of all reductions, in ~ts.~ts", [
                 Name, round(100 * Share), Place, Sets

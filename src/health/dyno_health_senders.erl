@@ -8,16 +8,11 @@
 -export([checks/0, is_suspended/2, is_sending/1]).
 
 -import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, suspects/1, name/1, progresses/1]).
--import(dyno_health_look, [stands/1, place_of/1, place/1]).
+-import(dyno_health_look, [stands/1, place_of/1, place/1, is_one_of/2, last/1]).
+-import(dyno_health_waits, [edges/1, names/1]).
 
 -define(SENDING, [
-    ~"prim_inet:send/4",
-    ~"prim_inet:send_recv_reply/2",
-    ~"prim_inet:send/3",
-    ~"gen_tcp:send/2",
-    ~"gen_tcp_socket:send/2",
-    ~"socket:send/4",
-    ~"prim_socket:send/4"
+    ~"prim_inet:send", ~"gen_tcp:send/", ~"gen_tcp_socket:send/", ~"socket:send"
 ]).
 
 -spec checks() -> [dyno_health:row()].
@@ -41,7 +36,7 @@ is_suspended(Asked, Looks) ->
 -spec is_sending([dyno_recording:object()]) -> boolean().
 is_sending(Asked) ->
     case stands(Asked) of
-        {[Top | _], Share, _} -> lists:member(Top, ?SENDING) andalso Share >= 0.5;
+        {[Top | _], Share, _} -> is_one_of(Top, ?SENDING) andalso Share >= 0.5;
         _ -> false
     end.
 
@@ -104,8 +99,8 @@ suspended_at(Asked, Ports, Links) ->
 %% A process in a send for half the looks.
 sockets(Looks) ->
     [
-        socket_at(Asked, Stack, Share, N, Full)
-     || {_, Asked} <- suspects(Looks),
+        socket_at(Asked, Stack, Share, N, {Full, callers(Pid, Looks)})
+     || {Pid, Asked} <- suspects(Looks),
         length(Asked) >= 2,
         #{~"last" := true} <- [lists:last(Asked)],
         is_sending(Asked),
@@ -113,13 +108,18 @@ sockets(Looks) ->
         Full <- [lists:append([Ports || #{~"ports" := Ports} <- Asked])]
     ].
 
-socket_at(Asked, Stack, Share, N, Full) ->
+callers(Pid, Looks) ->
+    [maps:get(From, names(Looks), From) || {From, To} <- edges(last(Looks)), To =:= Pid].
+
+socket_at(Asked, Stack, Share, N, {Full, Callers}) ->
     Name = name(Asked),
     #{~"queue" := Queue} = lists:last(Asked),
     Peer =
         case lists:reverse(Full) of
             [#{~"peer" := P, ~"queue_bytes" := B} | _] when P =/= ~"" ->
                 text("~ts (~ts are not taken)", [P, bytes(B)]);
+            [#{~"peer" := P} | _] when P =/= ~"" ->
+                P;
             _ ->
                 ~"a socket that is not known here"
         end,
@@ -127,9 +127,15 @@ socket_at(Asked, Stack, Share, N, Full) ->
         text => text("~ts waits in a send to ~ts: most likely that side does not read", [
             Name, Peer
         ]),
-        evidence => text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
-            round(Share * N), N, place(Stack), count(Queue)
-        ]),
+        evidence => [
+            text("In ~b of ~b stack samples it stood in ~ts; ~ts messages wait for it.", [
+                round(Share * N), N, place(Stack), count(Queue)
+            ])
+            | [
+                text(" ~ts waits in a call to it.", [Caller])
+             || Caller <- lists:sublist(Callers, 1)
+            ]
+        ],
         advice =>
             "Now: if it does not go on, close this connection only (as root: ss -K dst ADDRESS "
             "dport = PORT). Later: set the options send_timeout and send_timeout_close, or give "

@@ -9,8 +9,11 @@
 -export([checks/0]).
 
 -import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, of_last/2, sum/2, growth/2]).
--import(dyno_health_look, [waiting_in/2, last/1, enough/2]).
+-import(dyno_health_look, [seconds/1, span/1, waiting_in/2, last/1, enough/2]).
 -import(dyno_finding_limits, [value/1]).
+
+%% In the time of all looks.
+-define(MANY_CONNECTIONS, 4).
 
 -spec checks() -> [dyno_health:row()].
 checks() ->
@@ -237,8 +240,23 @@ cluster(Looks) ->
          || #{~"node" := Node, ~"state" := State} := Times <- Pending,
             State =/= ~"up",
             length(Times) >= 2
-        ] ++ silent(Views) ++ lost(Views) ++ one_sided(Views)
+        ] ++ silent(Views) ++ flapping(Looks, lost(Views)) ++ one_sided(Views)
     end).
+
+%% More connections than nodes that may have been started on purpose.
+flapping(Looks, Lost) ->
+    case growth(fun(L) -> maps:get(~"connects", L, unknown) end, Looks) of
+        {First, Last, _, _} when Last - First >= ?MANY_CONNECTIONS ->
+            Names = lists:uniq([Node || #{subject := Node} <- Lost]),
+            Text = text("connections to nodes break, or nodes come and go: ~b new ones in ~ts~ts", [
+                Last - First,
+                seconds(span(Looks)),
+                [[", such as to ", Name] || Name <- lists:sublist(Names, 1)]
+            ]),
+            [node(hd(Names ++ [~"nodes"]), Text, [])];
+        _ ->
+            Lost
+    end.
 
 silent(Views) ->
     None = maps:groups_from_list(fun(N) -> N end, [

@@ -186,8 +186,8 @@ network(Looks) ->
     Of = fun(Name) -> sum([~"machine", Name], Looks) end,
     Full = [
         {overflows, 62, ~"network", N, ~"", text("an accept queue was full ~b times", [N]),
-            "Now: nothing. Later: accept in more processes, and raise the listen option backlog "
-            "(and net.core.somaxconn)."}
+            "Now: ss -ltn shows which (Recv-Q above Send-Q). Later: accept in more processes, and "
+            "raise the listen option backlog (and net.core.somaxconn)."}
      || N <- [Of(~"ListenOverflows")], is_number(N), N > 0
     ],
     Dropped = [

@@ -26,6 +26,7 @@ checks() ->
     [
         {call_cycle, ~"calls that wait for each other", 2, fun cycles/1},
         {waited_for, ~"one server that all wait for", 2, fun waited_for/1},
+        {ends, ~"supervisors that wait for the end of a child", 3, fun ends/1},
         {global_lock, ~"global's locks", 2, fun locks/1},
         {failures, ~"calls that fail", 2, fun failures/1},
         {logger, ~"processes that wait to log", 2, fun logger_callers/1}
@@ -249,6 +250,41 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
                 [_] -> text("dyno servers NODE \"~ts\"", [short(Pid, Name)])
             end
     }).
+
+%% In all looks. A child that has a time limit has some seconds.
+ends(Looks) ->
+    Each = [
+        [
+            C
+         || #{~"in" := <<"supervisor:shutdown", _/binary>>} = C <- maps:get(~"calls", L, [])
+        ]
+     || L <- Looks
+    ],
+    Pair = fun(#{~"from" := From, ~"to" := To}) -> {From, To} end,
+    Stopping = waiting_in([~"init:shutdown"], last(Looks)),
+    [
+        finding(warning, {ends, none, 103}, {Name, none}, #{
+            text => text("~ts waits for the end of its child ~ts, and does nothing else", [
+                Name, Child
+            ]),
+            evidence => text("So in all ~b looks. ~ts stands in ~ts.~ts", [
+                length(Looks),
+                Child,
+                Place,
+                [~" The node is being stopped." || {N, _} <- [Stopping], N > 0]
+            ]),
+            why =>
+                "It starts and restarts no child; the stop of its application, or of the node, "
+                "waits.",
+            advice =>
+                "Now: see why that child does not end; exit(Pid, kill) ends it, if its state may "
+                "be lost. Later: give the child a time limit in its specification (shutdown), and "
+                "let a process that traps exits end at the exit of its supervisor.",
+            look_closer => ~"dyno profile NODE --kind schedulers"
+        })
+     || #{~"from_name" := Name, ~"to_name" := Child, ~"to_in" := Place} = Call <- lists:last(Each),
+        lists:all(fun(Of) -> lists:member(Pair(Call), [Pair(C) || C <- Of]) end, Each)
+    ].
 
 locks(Looks) ->
     Waiting = [element(1, waits_for_global(Look)) || Look <- Looks],

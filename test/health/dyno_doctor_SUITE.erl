@@ -541,5 +541,46 @@ further_cases() ->
             "  ask(N + 1). ",
             monitors,
             ~"monitors of one process, more at each look"
+        },
+        %% A worker that takes a batch each second.
+        {
+            "start() -> W = spawn(fun batch/0), register(batcher, W), feed(W). "
+            "batch() -> timer:sleep(1000), take(), batch(). "
+            "take() -> receive {job, _} -> take() after 0 -> ok end. "
+            "feed(W) -> [W ! {job, I} || I <- lists:seq(1, 30)], timer:sleep(10), feed(W). ",
+            none,
+            ~""
+        },
+        %% Its child does not end.
+        {
+            "start() -> {ok, S} = supervisor:start_link({local, shop_sup}, sick, []), unlink(S), "
+            "  exit(S, shutdown), timer:sleep(infinity). "
+            "init([]) -> {ok, {#{}, [#{id => drain, shutdown => infinity, "
+            "  start => {sick, drain, []}}]}}. "
+            "drain() -> {ok, spawn_link(fun() -> register(drain, self()), "
+            "  process_flag(trap_exit, true), wait() end)}. "
+            "wait() -> receive never -> ok end. ",
+            ends,
+            ~"shop_sup waits for the end of its child drain"
+        },
+        %% A socket that is no port, and whose other side does not read.
+        {
+            "start() -> O = [{inet_backend, socket}, binary, {active, false}], "
+            "  {ok, L} = gen_tcp:listen(0, O), {ok, {_, P}} = inet:sockname(L), Self = self(), "
+            "  spawn(fun() -> {ok, S} = gen_tcp:connect(\"127.0.0.1\", P, O), hold(S) end), "
+            "  {ok, S} = gen_tcp:accept(L), register(broadcaster, Self), "
+            "  spawn(fun() -> feed(Self) end), send(S). "
+            "hold(S) -> receive never -> S end. "
+            "feed(To) -> To ! binary:copy(<<\"x\">>, 20000), timer:sleep(5), feed(To). "
+            "send(S) -> receive News -> ok = gen_tcp:send(S, News), send(S) end. ",
+            full_socket,
+            ~"broadcaster waits in a send to 127.0.0.1:"
+        },
+        {
+            "start() -> G = spawn(fun() -> register(shell, self()), receive never -> ok end end), "
+            "  [spawn(fun() -> group_leader(G, self()), io:format(\"~p~n\", [I]) end) "
+            "   || I <- lists:seq(1, 30)]. ",
+            waited_for,
+            ~"30 processes wait in a call to shell"
         }
     ].

@@ -17,6 +17,7 @@ all() ->
     [
         a_healthy_node,
         each_check,
+        each_cause,
         a_cycle_over_nodes,
         a_wait_for_another_node,
         too_few_looks,
@@ -59,6 +60,22 @@ a_healthy_node(_Config) ->
             },
             %% Short lives, of which the function could not be asked.
             #{groups => fun(N) -> [group(~"(ended)", 750 * N, 750)] end},
+            %% A worker that takes a batch of messages each second.
+            #{
+                one => #{
+                    queue => 300,
+                    queues => [0, 600],
+                    status => ~"waiting",
+                    stack => [~"timer:sleep/1", ~"shop:batch/1"]
+                }
+            },
+            %% An upgrade, once.
+            #{
+                loads => fun
+                    (N) when N < 2 -> 0;
+                    (_) -> 60
+                end
+            },
             %% A server that many connect to: ports are made, and no program runs.
             #{programs => #{ports => 5000, names => []}}
         ]
@@ -126,6 +143,45 @@ cases() ->
                 reductions => 10_000_000
             },
             values => #{~"vm.memory.binary" => 1.2e8, ~"vm.memory.total" => 2.0e8}
+        }},
+        %% Between the looks it was empty.
+        {[queue], note, ~"comes and goes", #{
+            one => #{queue => fun(N) -> 1900 - 10 * N end, queues => [0, 3000]}
+        }},
+        {[queue], warning, ~"formats terms, such as a crash report, with a heap of 800 MB", #{
+            one => #{
+                stack => [~"io_lib_pretty:print_length/7", ~"proc_lib:crash_report/4"],
+                heap_bytes => fun(N) -> 400_000_000 + 100_000_000 * N end,
+                reductions => 10_000_000
+            }
+        }},
+        {[heap_grows, big_heap], warning, ~"to 220 MB, of which 180 MB are its stack", #{
+            one => #{
+                heap_bytes => fun(N) -> 100_000_000 + 30_000_000 * N end,
+                stack_bytes => 180_000_000,
+                stack => [~"shop:read/1"]
+            },
+            values => #{~"os.memory.available" => 2.0e10}
+        }},
+        {[memory_grows], warning, ~"memory outside of the runtime grows by 10 MB a second", #{
+            values => fun(N) -> #{~"os.vm.rss" => 7.0e7 + 2.5e7 * N} end
+        }},
+        {[ends], warning, ~"shop_sup waits for the end of its child drain", #{
+            calls => [
+                (call(~"<0.3.0>", ~"<0.4.0>", ~"shop_sup", ~"drain"))#{
+                    in => ~"supervisor:shutdown/1", to_in => ~"shop:wait/0"
+                }
+            ]
+        }},
+        {[cluster], warning, ~"connections to nodes break, or nodes come and go: 12 new ones", #{
+            connects => fun(N) -> 3 * N end
+        }},
+        {[reloads], warning, ~"modules are loaded again and again, 8 times in 10 s, and none", #{
+            loads => fun(N) -> 2 * N end
+        }},
+        {[wakes], note, ~"processes wake up 300 k times a second, and do little each time", #{
+            values => #{~"vm.context_switches" => 3.0e5, ~"vm.reductions" => 2.4e6},
+            groups => [(group(~"shop:poll/1", 30_000, 0))#{reductions := 6_000_000}]
         }},
         %% It was drained meanwhile: bursts come.
         {[queue], note, ~"comes and goes", #{
@@ -269,7 +325,10 @@ cases() ->
                 places => [place(30, [~"disk_log:monitor_request/2", ~"shop:pay/1"])]
             }
         },
-        {[printing], warning, ~"199 processes wait for output (of user, or a file)", #{
+        {[printing], warning, ~"199 processes wait for output of shell, such as", #{
+            calls => [
+                (call(~"<0.3.0>", ~"<0.4.0>", ~"job", ~"shell"))#{in => ~"io:execute_request/3"}
+            ],
             places => [place(199, [~"io:execute_request/3", ~"io:format/2", ~"shop:pay/1"])]
         }},
         {[no_log], warning, ~"the node logs nothing", #{services => #{logging => false}}},
@@ -797,6 +856,71 @@ reads_the_machine(_Config) ->
         })
     ).
 
+%% Why a queue is long, and who does the work, by where processes stand.
+each_cause(_Config) ->
+    Waits = #{
+        queue => fun(N) -> 20_000 + 5000 * N end,
+        reductions => 11_000,
+        stack => [~"shop:wait/1", ~"shop:loop/2"]
+    },
+    Sender = (call(~"<0.7.0>", ~"<0.9.0>", ~"orders", ~"tls_sender"))#{in => ~"gen:do_call/4"},
+    [
+        begin
+            Evidence = [
+                iolist_to_binary([Text, " ", maps:get(evidence, F, ~"")])
+             || {#{name := Is}, [#{text := Text} = F | _]} <- dyno_health:examined(
+                    ~"shop@host", looks(Changes)
+                ),
+                Is =:= Check
+            ],
+            ?assertMatch([<<_, _/binary>>], Evidence),
+            ?assertMatch({_, _}, binary:match(hd(Evidence), Part), Evidence)
+        end
+     || {Check, Part, Changes} <- [
+            %% New messages wake it, and it looks at these only.
+            {queue, ~"waiting: this receive does not take them", #{
+                one => Waits, searching => [~"shop:wait/1"]
+            }},
+            {queue, ~"which searches the whole mailbox at each call", #{
+                one => Waits#{reductions := 400_000_000}, searching => [~"shop:wait/1"]
+            }},
+            {queue, ~"gen:do_call/4, called by shop:publish/2, and waits for tls_sender", #{
+                one => Waits#{
+                    status => ~"waiting",
+                    monitored_by => 10,
+                    stack := [~"gen:do_call/4", ~"shop:publish/2"]
+                },
+                calls => [Sender]
+            }},
+            {full_socket, ~"in a send to 10.0.0.9:443: most likely that side", #{
+                one => Waits#{
+                    pid => ~"<0.9.0>",
+                    stack := [~"socket:send_deadline/4"],
+                    ports => [#{name => ~"socket", peer => ~"10.0.0.9:443"}]
+                }
+            }},
+            {full_socket, ~"orders waits in a call to it", #{
+                one => Waits#{pid => ~"<0.9.0>", stack := [~"prim_inet:send/4"]},
+                calls => [Sender]
+            }},
+            {ends, ~"in all 5 looks. drain stands in shop:wait/0. The node is being stopped", #{
+                calls => [
+                    (call(~"<0.3.0>", ~"<0.4.0>", ~"shop_sup", ~"drain"))#{
+                        in => ~"supervisor:shutdown/1", to_in => ~"shop:wait/0"
+                    }
+                ],
+                places => [place(1, [~"init:shutdown_loop/4"])]
+            }},
+            {schedulers_full, ~"All 5 processes of shop:init/1 together did 100 %", #{
+                values => #{
+                    ~"vm.scheduler_utilisation.normal" => 1.0, ~"vm.run_queue.normal" => 9
+                },
+                groups => [(group(~"shop:init/1", 5, 0))#{reductions := 9_000_000}],
+                one => #{}
+            }}
+        ]
+    ].
+
 %% Looks, 2.5 s apart, that differ from those at a healthy node as the changes say.
 
 looks(#{one := Suspect} = Changes) ->
@@ -847,6 +971,8 @@ look(N, Changes) ->
         children => Of(children, []),
         restarts => Of(restarts, none),
         exits => Of(exits, 0),
+        connects => Of(connects, 0),
+        loads => Of(loads, 0),
         collects => Of(collects, 0),
         collectors => Of(collectors, []),
         hibernates => Of(hibernates, 0),
@@ -904,6 +1030,7 @@ values() ->
         ~"os.vm.rss" => 1.1e8,
         ~"reclaimed" => 1.0e5,
         ~"vm.reductions" => 1.0e6,
+        ~"vm.context_switches" => 1.0e4,
         ~"os.vm.cpu" => 0.5,
         ~"vm.scheduler_utilisation.normal" => 0.2,
         ~"vm.scheduler_utilisation.dirty_cpu" => 0.0,

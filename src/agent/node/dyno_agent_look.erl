@@ -45,6 +45,8 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
     stacks := #{pid() => #{[mfa()] => pos_integer()}},
     %% How often they collected garbage then.
     collecting := #{pid() => pos_integer()},
+    %% Their least and longest queue.
+    queues := #{pid() => {non_neg_integer(), non_neg_integer()}},
     probes := [pid()],
     threads := dyno_agent_threads:t(),
     %% Reports of the runtime since the last look.
@@ -136,6 +138,7 @@ init(#{interval_ms := IntervalMs} = Config) ->
         suspects => [],
         stacks => #{},
         collecting => #{},
+        queues => #{},
         probes => dyno_agent_lateness:start_link(),
         threads => dyno_agent_suspect:within(fun dyno_agent_threads:find/0, #{}),
         long => #{},
@@ -247,14 +250,22 @@ worked(Fun, #{worked := Worked} = State) ->
     {Next, Us} = dyno_agent_census:timed(fun() -> Fun(State) end),
     Next#{worked := Worked + Us}.
 
-stacks(#{suspects := Suspects, stacks := Stacks, collecting := Before} = State) ->
+stacks(#{suspects := Suspects, stacks := Stacks, collecting := Before, queues := Queues} = State) ->
     %% No question: it would wait for the end of the collection.
     Now =
         #{
             Pid => maps:get(Pid, Before, 0) + 1
          || Pid <- Suspects, {status, garbage_collecting} =:= process_info(Pid, status)
         },
+    Queued =
+        #{
+            Pid => {min(Least, N), max(Most, N)}
+         || Pid <- Suspects,
+            {_, N} <- [process_info(Pid, message_queue_len)],
+            {Least, Most} <- [maps:get(Pid, Queues, {N, N})]
+        },
     State#{
+        queues := maps:merge(Queues, Queued),
         stacks := lists:foldl(fun count/2, Stacks, dyno_agent_suspect:functions(Suspects)),
         collecting := maps:merge(Before, Now)
     }.
@@ -292,14 +303,18 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         children => dyno_agent_condition:supervised(SeenNow), reports => map_get(reports, State)
     },
     Chosen = chosen(Census, [Pid || {Pid, _} := _ <- maps:get(long, State), is_pid(Pid)]),
-    #{stacks := Stacks, collecting := Collecting} = burst(State#{suspects := Chosen}),
+    #{stacks := Stacks, collecting := Collecting, queues := Queues} =
+        burst(State#{suspects := Chosen}),
     Waiting = maps:get(waiting, Census),
     Standing = dyno_agent_suspect:functions(Waiting),
     Between = dyno_agent_condition:between(Before, Now),
     Often = often(Between),
     Used = used(Chosen, Census, Often, State),
     Suspects = [
-        S#{collecting => maps:get(Pid, Collecting, 0)}
+        S#{
+            collecting => maps:get(Pid, Collecting, 0),
+            queues => tuple_to_list(maps:get(Pid, Queues, {}))
+        }
      || {Pid, S} <- suspects(Chosen, Census, Stacks, SeenNow, Used)
     ],
     #{interval_ms := Ms} = Between,
@@ -349,6 +364,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         suspects := Chosen,
         stacks := #{},
         collecting := #{},
+        queues := #{},
         long := long_runs(Between, State),
         late := Used =:= late,
         counts := Counts
@@ -460,7 +476,8 @@ burst(N, EndMs, State) ->
         false -> Next
     end.
 
-%% The longest queues, the busiest, the largest, the suspended, and the newest of growing groups.
+%% The longest queues, for whom these wait, the suspended, the busiest, the largest, and the newest
+%% of growing groups.
 chosen(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->
     #{suspended := Suspended, native := Native, heaviest := Heaviest} = Census,
     Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,
@@ -469,9 +486,11 @@ chosen(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long)
         Groups
     ),
     Newest = [Pid || #{newest := Pid} <- lists:sublist(Growing, 3), is_pid(Pid)],
+    Queued = Of(Queues, 8),
+    Waited = dyno_agent_suspect:waited(dyno_agent_suspect:functions(Queued)),
     All =
-        Of(Queues, 8) ++ Of(Suspended, 4) ++ Of(Native, 2) ++ lists:sublist(Long, 2) ++
-            Of(Busiest, 6) ++ Newest ++ Of(Heaviest, 4),
+        Queued ++ Of(Suspended, 4) ++ Of(Native, 2) ++ lists:sublist(Long, 2) ++
+            lists:sublist(Waited, 2) ++ Of(Busiest, 6) ++ Newest ++ Of(Heaviest, 4),
     lists:sublist(lists:uniq(All), ?MOST_SUSPECTS).
 
 suspects(Chosen, Census, Stacks, Seen, Used) ->

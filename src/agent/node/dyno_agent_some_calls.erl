@@ -51,7 +51,10 @@ intervals run, which calls fail, what they log. Some functions are counted in al
     {logged, [?LOG]},
     {collects, ?COLLECT},
     {hibernates, ?HIBERNATE},
-    {restarts, ?RESTARTS}
+    {restarts, ?RESTARTS},
+    %% To other nodes, and modules.
+    {connects, [{erlang, setnode, 3}]},
+    {loads, [{erlang, finish_loading, 1}]}
 ]).
 -define(COUNT_MS, 300).
 -define(MOST_TOLD, 300).
@@ -147,11 +150,16 @@ tables(Pids) ->
 used(Called) ->
     #{
         Pid => maps:merge(
-            scans([Scan || {_, Call} <- Calls, Scan <- scanned(Call)], S),
+            scans([Scan || Call <- once([C || {_, C} <- Calls]), Scan <- scanned(Call)], S),
             writes([{Ns, Write} || {Ns, Call} <- Calls, Write <- written(Call)])
         )
      || Pid := {S, Calls} <- Called
     }.
+
+%% One function calls the other.
+once([{ets, tab2list, [T]} = Call, {ets, match_object, [T, _]} | Calls]) -> [Call | once(Calls)];
+once([Call | Calls]) -> [Call | once(Calls)];
+once([]) -> [].
 
 scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
     scanned(Fold, 3, Table);

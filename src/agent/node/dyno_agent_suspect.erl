@@ -11,7 +11,7 @@ saturated node each answer takes a turn of a scheduler, so several helpers ask a
 mailbox is copied.
 """.
 
--export([functions/1, frames/1, places/1, details/1, calls/1]).
+-export([functions/1, frames/1, places/1, details/1, calls/1, waited/1]).
 -export([holders/1, kept/1]).
 -export([within/2, within/3, beside/3, each/2]).
 -export_type([stack/0]).
@@ -32,6 +32,8 @@ mailbox is copied.
 -define(ROWS, 10).
 %% More than a link or monitor takes.
 -define(RELATION, 200).
+-define(LARGE_STACK, 1_000_000).
+
 -doc "A function's result, from a helper process; the default if it takes too long.".
 -spec within(fun(() -> Value), Value) -> Value.
 within(Ask, Otherwise) -> within(Ask, Otherwise, ?TIMEOUT_MS).
@@ -135,12 +137,24 @@ places(Standing) ->
      || {Count, Stack} <- lists:sublist(Most, ?MOST_PLACES)
     ].
 
--doc "Calls by processes with these stacks, and by their servers: caller and monitored server.".
--spec calls([{pid(), [mfa()]}]) -> [#{from | to := binary(), from_name | to_name := binary()}].
+-doc "For whom processes with these stacks wait, without the waiting ones.".
+-spec waited([{pid(), [mfa()]}]) -> [pid()].
+waited(Standing) ->
+    Edges = edges(lists:sublist(callers(Standing), ?MOST_CALLS)),
+    lists:uniq([To || {_, To} <- Edges, is_here(To)]) -- [Pid || {Pid, _} <- Standing].
+
+-doc """
+Calls by processes with these stacks, and by their servers: caller, monitored server, and in which
+function each is.
+""".
+-spec calls([{pid(), [mfa()]}]) ->
+    [#{from | to | in | to_in := binary(), from_name | to_name := binary()}].
 calls(Standing) ->
     First = edges(lists:sublist(callers(Standing), ?MOST_CALLS)),
     Waited = lists:uniq([To || {_, To} <- First, is_here(To)]) -- [Pid || {Pid, _} <- Standing],
-    Edges = First ++ edges(callers(functions(Waited))),
+    Servers = functions(Waited),
+    Edges = First ++ edges(callers(Servers)),
+    Tops = #{Pid => dyno_agent_name:mfa(Top) || {Pid, [Top | _]} <- Standing ++ Servers},
     Pids = lists:uniq([Pid || {From, To} <- Edges, Pid <- [From, To], is_here(Pid)]),
     Names = maps:from_list(each(fun(Pid) -> [{Pid, dyno_agent_census:name(Pid)}] end, Pids)),
     [
@@ -148,7 +162,9 @@ calls(Standing) ->
             from => dyno_agent_census:pid(From),
             to => printed(To),
             from_name => maps:get(From, Names, printed(From)),
-            to_name => maps:get(To, Names, printed(To))
+            to_name => maps:get(To, Names, printed(To)),
+            in => map_get(From, Tops),
+            to_in => maps:get(To, Tops, ~"")
         }
      || {From, To} <- Edges
     ].
@@ -168,6 +184,8 @@ is_calling({io, execute_request, _}) -> true;
 is_calling({proc_lib, sync_start, _}) -> true;
 is_calling({proc_lib, sync_start_link, _}) -> true;
 is_calling({file_io_server, do_start, _}) -> true;
+%% For the end of a child.
+is_calling({supervisor, shutdown, _}) -> true;
 is_calling(_) -> false.
 
 %% A process with many monitors is a registry: its monitors do not show a call.
@@ -201,11 +219,22 @@ details(Pids) ->
 
 detail(Pid) ->
     Keys = [message_queue_len, status, priority, total_heap_size, links, garbage_collection],
-    case process_info(Pid, Keys) of
+    case process_info(Pid, Keys ++ [stack_size, current_function]) of
         undefined ->
             #{name => ~"", group => ~"", answered => false, ended => true};
-        [{_, Queue}, {_, Status}, {_, Priority}, {_, Words}, {_, Links}, {_, Collected}] ->
-            (relations(Pid, Queue, length(Links)))#{
+        [
+            {_, Queue},
+            {_, Status},
+            {_, Priority},
+            {_, Words},
+            {_, Links},
+            {_, Collected},
+            {_, Stack},
+            {_, Function}
+        ] ->
+            Word = erlang:system_info(wordsize),
+            Stacks = #{stack_bytes => B || B <- [Stack * Word], B > ?LARGE_STACK},
+            (maps:merge(Stacks, relations(Pid, Queue, length(Links))))#{
                 answered => true,
                 name => dyno_agent_census:name(Pid),
                 group => dyno_agent_census:group(Pid),
@@ -213,9 +242,9 @@ detail(Pid) ->
                 status => Status,
                 priority => Priority,
                 links => length(Links),
-                heap_bytes => Words * erlang:system_info(wordsize),
+                heap_bytes => Words * Word,
                 minor_gcs => proplists:get_value(minor_gcs, Collected, 0),
-                ports => ports([Port || Port <- Links, is_port(Port)])
+                ports => lists:uniq(ports(Links) ++ sockets(Pid, Function))
             }
     end.
 
@@ -309,25 +338,39 @@ binaries(Tuple) when is_tuple(Tuple) -> binaries(tuple_to_list(Tuple));
 binaries(Map) when is_map(Map), map_size(Map) < 100 -> binaries(maps:values(Map));
 binaries(_) -> [].
 
-ports(Ports) ->
+ports(Links) ->
     [
         #{
             name => unicode:characters_to_binary(Name),
             queue_bytes => Queue,
-            peer => peer(Port)
+            peer => address(fun() -> inet:peername(Port) end)
         }
-     || Port <- lists:sublist(Ports, ?MOST_PORTS),
+     || Port <- lists:sublist([P || P <- Links, is_port(P)], ?MOST_PORTS),
         {queue_size, Queue} <- [erlang:port_info(Port, queue_size)],
         Queue > 0,
         {name, Name} <- [erlang:port_info(Port, name)]
     ].
 
-peer(Port) ->
-    try inet:peername(Port) of
-        {ok, {Address, Number}} when is_tuple(Address) ->
-            iolist_to_binary([inet:ntoa(Address), $:, integer_to_binary(Number)]);
-        _ ->
-            ~""
+%% A socket that is no port monitors who waits for it, by its own reference. Who waits for a port of
+%% another process monitors that.
+sockets(Pid, {socket, _, _}) ->
+    [
+        #{name => ~"socket", peer => address(fun() -> socket:peername({'$socket', Ref}) end)}
+     || {_, By} <- [process_info(Pid, monitored_by)], Ref <- By, is_reference(Ref)
+    ];
+sockets(Pid, {prim_inet, send, _}) ->
+    ports([Port || {_, Monitors} <- [process_info(Pid, monitors)], {port, Port} <- Monitors]);
+sockets(_Pid, _Function) ->
+    [].
+
+address(Peer) ->
+    try Peer() of
+        {ok, {Address, Number}} when is_tuple(Address) -> address(Address, Number);
+        {ok, #{addr := Address, port := Number}} -> address(Address, Number);
+        _ -> ~""
     catch
         _:_ -> ~""
     end.
+
+address(Address, Number) ->
+    iolist_to_binary([inet:ntoa(Address), $:, integer_to_binary(Number)]).

@@ -105,6 +105,7 @@ all() ->
             ~"One process can use one scheduler at most: all others wait for it."},
         {restarts, 1, ~"count", ~"If it crashes, it does no work and loses its state."},
         {spawns_per_s, 5000, ~"count/s", ~"Starting and ending takes more than the work."},
+        {wakes, 100_000, ~"count/s", ~"Each waking takes the schedulers longer than the work."},
         {programs_per_s, 20, ~"count/s",
             ~"Starting a program takes milliseconds, and one process starts all of them."},
         {intervals, 500, ~"count",
@@ -135,8 +136,10 @@ all() ->
             "Writes exclude each other: more schedulers or processes make no more of them, and "
             "each takes longer."
         >>},
-        {reloads, 2, ~"count",
-            ~"Each time all processes are asked whether they run the module's old code."},
+        {reloads, 2, ~"count", <<
+            "Each time all processes are asked whether they run the module's old code; a purge "
+            "ends those that do."
+        >>},
         {scanned_per_s, 1_000_000, ~"count/s",
             ~"A scan takes longer with each row, a lookup does not."},
         {pressure, 0.1, ~"ratio", ~"Work stands still until the machine has it."},
