@@ -421,11 +421,12 @@ format_error({source, Option, Source, Reason}) ->
     io_lib:format("~ts ~ts: ~ts", [
         singular(Option), Source, dyno_suite_source:format_error(Reason)
     ]);
-format_error({no_instrument, Name, Names}) ->
-    io_lib:format("there is no instrument ~ts to be switched off~ts; there are ~ts", [
+format_error({no_instrument, Name, Known}) ->
+    Names = [atom_to_list(N) || N <- Known],
+    io_lib:format("there is no instrument ~ts to be switched off; there are ~ts~ts", [
         Name,
-        dyno_load_spec:suggestion(Name, Names),
-        lists:join(", ", [atom_to_list(N) || N <- Names])
+        lists:join(", ", Names),
+        dyno_similar:meant(dyno_similar:nearest(atom_to_list(Name), Names))
     ]);
 format_error({not_an_instrument, Module, Missing}) ->
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),

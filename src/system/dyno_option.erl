@@ -6,14 +6,56 @@
 %% Options as a map: a list of checks gives the accepted values of each key; the first other value
 %% is the error.
 
--export([check/2, check/3, known/2, error/3, text/1, name/1, format_error/1]).
--export_type([check/0, reason/0]).
+-export([read/2, value/2, check/2, check/3, known/2, error/3, text/1, name/1, format_error/1]).
+-export_type([field/0, check/0, reason/0]).
+
+-doc "A key without a default is `mandatory` or `optional`.".
+-type field() :: {Key :: atom(), Default :: term(), reader(), Accepted :: unicode:chardata()}.
+
+%% Gives the good value, or true to keep the value; false or error to refuse it, or the reason.
+-type reader() ::
+    fun((term()) -> {ok, Good :: term()} | boolean() | error | {error, dyno_error:error()}).
 
 -type check() :: {Key :: atom(), IsAccepted :: fun((term()) -> boolean()), Accepted :: binary()}.
 
 -type reason() ::
-    {Key :: atom(), Value :: term(), Accepted :: binary()}
+    {Key :: atom(), Value :: term(), Accepted :: unicode:chardata()}
+    | {missing, Key :: atom(), Accepted :: unicode:chardata()}
     | {unknown, Key :: term(), Known :: [atom()]}.
+
+-doc "Reads the values of all fields, and adds the defaults.".
+-spec read([field()], #{term() => term()}) ->
+    {ok, #{atom() => term()}} | {error, dyno_error:error()}.
+read(Fields, Options) ->
+    maybe
+        ok ?= known([Key || {Key, _, _, _} <- Fields], Options),
+        {ok, Read} ?= dyno_error:each(fun(Field) -> field(Field, Options) end, Fields),
+        {ok, maps:from_list(lists:append(Read))}
+    end.
+
+field({Key, Default, Read, Accepted}, Options) ->
+    case {Options, Default} of
+        {#{Key := Value}, _} ->
+            case value(Read, Value) of
+                {ok, Good} -> {ok, [{Key, Good}]};
+                error -> {error, {?MODULE, {Key, Value, Accepted}}};
+                {error, _} = Error -> Error
+            end;
+        {#{}, mandatory} ->
+            {error, {?MODULE, {missing, Key, Accepted}}};
+        {#{}, optional} ->
+            {ok, []};
+        {#{}, _} ->
+            {ok, [{Key, Default}]}
+    end.
+
+-spec value(reader(), term()) -> {ok, Good :: term()} | error | {error, dyno_error:error()}.
+value(Read, Value) ->
+    case Read(Value) of
+        true -> {ok, Value};
+        false -> error;
+        Result -> Result
+    end.
 
 -spec check([check()], #{atom() => term()}) -> ok | {error, {?MODULE, reason()}}.
 check(Checks, Options) ->
@@ -46,7 +88,7 @@ known(Known, Options) ->
     end.
 
 -doc "The error of a value that depends on other values.".
--spec error(atom(), term(), Accepted :: binary()) -> {error, {?MODULE, reason()}}.
+-spec error(atom(), term(), Accepted :: unicode:chardata()) -> {error, {?MODULE, reason()}}.
 error(Key, Value, Accepted) ->
     {error, {?MODULE, {Key, Value, Accepted}}}.
 
@@ -77,5 +119,7 @@ format_error({unknown, Key, Known}) when is_list(Known) ->
                 Written, lists:join(", ", Names)
             ])
     end;
+format_error({missing, Key, Accepted}) ->
+    io_lib:format("~ts is missing; ~ts is accepted", [Key, Accepted]);
 format_error({Key, Value, Accepted}) ->
     io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]).

@@ -318,7 +318,7 @@ options_override_the_suite(Config) ->
         Sizeless, #{sizes => [1], duration_ms => 100}
     ),
     {error, Reason} = dyno_test:run(Sizeless, #{}),
-    ?assertMatch({_, _}, binary:match(text(Reason), ~"must give sizes")).
+    ?assertMatch({_, _}, binary:match(text(Reason), ~"sizes is missing")).
 
 %% Who asks for a level does not mean the suite's budget, nor the other way round.
 level_or_budget(Config) ->
@@ -447,7 +447,7 @@ without(Config) ->
         ]
     ),
     {error, Reason} = dyno_test:run(Source, #{without => [port]}),
-    ?assertMatch({_, _}, binary:match(text(Reason), ~"(did you mean ports?)")).
+    ?assertMatch({_, _}, binary:match(text(Reason), ~"did you mean ports?")).
 
 %% Every size as often as the others, in an order that its seed repeats.
 repetitions(Config) ->

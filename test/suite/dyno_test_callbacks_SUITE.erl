@@ -212,7 +212,7 @@ load_is_the_suites_or_the_callers(_Config) ->
     {error, Suite} = Load(#{model => cloesd}, #{}),
     says(Suite, [~"what loading:load/2 returned", ~"is not a load"]),
     {error, Caller} = Load(closed, #{model => closed, rate_per_s => 5}),
-    says(Caller, [~"rate_per_s is not a key of a closed load"]),
+    says(Caller, [~"in the closed load there is no option rate_per_s"]),
     ok = dyno_test_callbacks:stop(Callbacks),
     %% Without the callback it is the option.
     Without = load(no_load, "-module(no_load). -export([suite/0]). suite() -> #{}. "),

@@ -6,7 +6,7 @@
 %% Reads a suite's load: checks every key and adds defaults.
 
 -export([read/2, override/3, is_operations/1, workers/1, describe/1]).
--export([suggestion/2, format_error/1]).
+-export([format_error/1]).
 -export_type([load/0, think/0, operations/0, override/0, reason/0]).
 
 -type operations() :: #{Kind :: atom() => Weight :: number()}.
@@ -32,9 +32,7 @@ exponential with a mean.
 
 -type reason() ::
     {bad_load, term()}
-    | {bad_load_key, Model :: atom(), Key :: atom(), Value :: term(), Accepted :: string()}
-    | {unknown_load_key, Model :: atom(), Key :: term(), Known :: [atom()]}
-    | {missing_load_key, Model :: atom(), Key :: atom(), Accepted :: string()}
+    | {in_load, Model :: atom(), dyno_error:error()}
     | rate_and_arrivals
     | {in_phase, pos_integer(), reason()}
     | {search_objective, dyno_threshold:reason()}
@@ -49,24 +47,19 @@ exponential with a mean.
 
 -doc "Reads a suite's load: a model, which then scales with the size, or a whole load.".
 -spec read(term(), pos_integer()) -> {ok, load()} | {error, reason()}.
-read(closed, Size) when Size =< ?MOST_WORKERS ->
-    {ok, #{model => closed, workers => Size}};
 read(closed, Size) ->
-    {error, {bad_load_key, closed, workers, Size, element(2, key(workers, closed))}};
+    read(#{model => closed, workers => Size}, Size);
 read(open, Size) ->
     read(#{model => open, rate_per_s => Size}, Size);
 read(#{model := Model} = Load, _Size) when
     Model =:= closed; Model =:= open; Model =:= phases; Model =:= search
 ->
-    Keys = keys(Model),
     maybe
-        [] ?= maps:keys(Load) -- [model | Keys],
-        Given = [{Key, map_get(Key, Load)} || Key <- Keys, is_map_key(Key, Load)],
-        {ok, Values} ?= dyno_error:each(fun({Key, Term}) -> value(Key, Model, Term) end, Given),
-        completed(maps:merge(Load, maps:from_list(Values)))
+        {ok, Read} ?= dyno_option:read(fields(Load), maps:remove(model, Load)),
+        {ok, _} ?= with_pool(Read#{model => Model})
     else
-        [Unknown | _] -> {error, {unknown_load_key, Model, Unknown, Keys}};
-        {error, _} = Error -> Error
+        {error, {?MODULE, Reason}} -> {error, Reason};
+        {error, Error} -> {error, {in_load, Model, Error}}
     end;
 read(Other, _Size) ->
     {error, {bad_load, Other}}.
@@ -81,16 +74,18 @@ keys(search) ->
     [objective, from_per_s, to_per_s, probe_ms, confidence, precision, limit_ms, arrivals] ++
         [workers, max_workers, operations].
 
-value(Key, Model, Term) ->
-    {Read, Accepted} = key(Key, Model),
-    case Read(Term) of
-        true -> {ok, {Key, Term}};
-        {ok, Value} -> {ok, {Key, Value}};
-        {error, Reason} -> {error, Reason};
-        _ -> {error, {bad_load_key, Model, Key, Term, Accepted}}
-    end.
+fields(#{model := Model} = Load) ->
+    [
+        {Key, default(Key, Load), Read, Accepted}
+     || Key <- keys(Model), {Read, Accepted} <- [key(Key, Model)]
+    ].
 
-%% The reader of a term (true: unchanged), and the accepted values.
+default(workers, #{model := closed}) -> mandatory;
+default(rate_per_s, #{arrivals := Curve}) when is_tuple(Curve) -> optional;
+default(Key, _) when Key =:= rate_per_s; Key =:= phases; Key =:= objective -> mandatory;
+default(Key, #{model := search}) -> maps:get(Key, search_defaults(), optional);
+default(_Key, _) -> optional.
+
 key(workers, _) ->
     {fun is_workers/1, "a whole number from 1 to 1000000"};
 key(max_workers, _) ->
@@ -130,21 +125,6 @@ key(Rate, _) when Rate =:= from_per_s; Rate =:= to_per_s ->
 key(Ms, _) when Ms =:= duration_ms; Ms =:= probe_ms; Ms =:= limit_ms ->
     {fun(N) -> is_integer(N) andalso N >= 50 end, "a whole number of milliseconds, 50 or more"}.
 
-completed(#{model := open, arrivals := Arrivals} = Load) when is_tuple(Arrivals) ->
-    case Load of
-        #{rate_per_s := _} -> {error, rate_and_arrivals};
-        #{} -> with_pool(Load)
-    end;
-completed(#{model := Model} = Load) ->
-    #{Model := Needed} =
-        #{closed => workers, open => rate_per_s, phases => phases, search => objective},
-    case Load of
-        #{Needed := _} when Model =:= open -> with_pool(Load);
-        #{Needed := _} when Model =:= search -> with_pool(maps:merge(search_defaults(), Load));
-        #{Needed := _} -> {ok, Load};
-        #{} -> {error, {missing_load_key, Model, Needed, element(2, key(Needed, Model))}}
-    end.
-
 search_defaults() ->
     #{
         from_per_s => 10,
@@ -155,8 +135,11 @@ search_defaults() ->
         limit_ms => 120_000
     }.
 
+with_pool(#{model := Model} = Load) when Model =:= closed; Model =:= phases -> {ok, Load};
+with_pool(#{arrivals := Curve, rate_per_s := _}) when is_tuple(Curve) ->
+    {error, {?MODULE, rate_and_arrivals}};
 with_pool(#{model := Model, workers := Workers, max_workers := Most}) when Most < Workers ->
-    {error, {bad_load_key, Model, max_workers, Most, element(2, key(max_workers, Model))}};
+    dyno_option:error(max_workers, Most, element(2, key(max_workers, Model)));
 with_pool(#{workers := _} = Load) ->
     {ok, Load};
 with_pool(#{max_workers := Most} = Load) ->
@@ -220,7 +203,7 @@ numbers([First | _] = List) when is_number(First), length(List) > 0 ->
 numbers(File) when is_binary(File) ->
     case dyno_load_arrivals_file:read(File) of
         {ok, Numbers} -> {ok, Numbers};
-        {error, Reason} -> {error, {arrivals_file, Reason}}
+        {error, Reason} -> {error, {?MODULE, {arrivals_file, Reason}}}
     end;
 numbers(_Other) ->
     false.
@@ -231,10 +214,10 @@ phases(_Other) -> false.
 phase({Nth, #{model := Model} = Phase}) when Model =:= closed; Model =:= open ->
     case read(Phase, 1) of
         {ok, Load} -> {ok, Load};
-        {error, Reason} -> {error, {in_phase, Nth, Reason}}
+        {error, Reason} -> {error, {?MODULE, {in_phase, Nth, Reason}}}
     end;
 phase({Nth, Other}) ->
-    {error, {in_phase, Nth, {bad_load, Other}}}.
+    {error, {?MODULE, {in_phase, Nth, {bad_load, Other}}}}.
 
 objectives([Char | _] = Text) when is_integer(Char) -> objectives([Text]);
 objectives(Text) when is_binary(Text) -> objectives([Text]);
@@ -253,10 +236,10 @@ objective(Text) ->
         nomatch ?= re:run(Text, ~"\\s(of|at)\\s", [{capture, none}]),
         {ok, Threshold}
     else
-        match -> {error, {search_metric, Text}};
-        {error, {_, _, {unknown_metric, _, _}}} -> {error, {search_metric, Text}};
-        {error, {_, _, {unknown_table, _, _}}} -> {error, {search_metric, Text}};
-        {error, Reason} -> {error, {search_objective, Reason}}
+        match -> {error, {?MODULE, {search_metric, Text}}};
+        {error, {_, _, {unknown_metric, _, _}}} -> {error, {?MODULE, {search_metric, Text}}};
+        {error, {_, _, {unknown_table, _, _}}} -> {error, {?MODULE, {search_metric, Text}}};
+        {error, Reason} -> {error, {?MODULE, {search_objective, Reason}}}
     end.
 
 -spec is_operations(term()) -> boolean().
@@ -348,17 +331,8 @@ format_error({bad_load, Load}) ->
         "#{model => search, objective => \"latency.p99 < 50 ms\"}",
         [Load, 12]
     );
-format_error({bad_load_key, Model, Key, Value, Accepted}) ->
-    io_lib:format(
-        "~ts of the ~ts load is ~0tP; ~ts is accepted", [Key, Model, Value, 12, Accepted]
-    );
-format_error({unknown_load_key, Model, Key, Known}) ->
-    Names = lists:join(", ", [atom_to_list(K) || K <- Known]),
-    io_lib:format("~0tp is not a key of ~ts load~ts; accepted are ~ts", [
-        Key, article(Model), suggestion(Key, Known), Names
-    ]);
-format_error({missing_load_key, Model, Key, Accepted}) ->
-    io_lib:format("~ts load must give ~ts: ~ts", [article(Model), Key, Accepted]);
+format_error({in_load, Model, Error}) ->
+    ["in the ", atom_to_list(Model), " load ", dyno_error:format(Error)];
 format_error(rate_and_arrivals) ->
     "a load gives rate_per_s, or a recorded curve as arrivals, not both";
 format_error({in_phase, Nth, Reason}) ->
@@ -375,16 +349,3 @@ format_error(no_load) ->
     "the suite gives no load (load => none), so there is none to change";
 format_error({arrivals_file, Reason}) ->
     dyno_load_arrivals_file:format_error(Reason).
-
-article(open) -> "an open";
-article(Model) -> "a " ++ atom_to_list(Model).
-
--doc "The known key most like an unknown one.".
--spec suggestion(term(), [atom()]) -> unicode:chardata().
-suggestion(Key, Known) when is_atom(Key) ->
-    case dyno_similar:nearest(atom_to_list(Key), [atom_to_list(K) || K <- Known]) of
-        {ok, Name} -> [" (did you mean ", Name, "?)"];
-        none -> ""
-    end;
-suggestion(_Key, _Known) ->
-    "".

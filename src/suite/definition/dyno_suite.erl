@@ -162,11 +162,8 @@ sequence. Search: the highest rate at which an objective holds. doc/suites.md ha
 }.
 
 -type reason() ::
-    {bad_option, Key :: atom(), Value :: term(), Accepted :: string()}
-    | {unknown_option, atom(), [atom()]}
-    | {missing_option, atom()}
-    | {budget_without_level, dyno_agent_instrument:level()}
-    %% Another module refuses the value.
+    {budget_without_level, dyno_agent_instrument:level()}
+    %% Another module refuses a value.
     | {refused, dyno_error:error()}
     | not_a_map.
 
@@ -269,15 +266,9 @@ resembles(_, _) ->
 -spec options(config()) -> {ok, options()} | {error, reason()}.
 options(Given) when is_map(Given) ->
     Config = with_called(Given),
-    Fields = fields(Config),
-    Keys = keys(),
-    maybe
-        [] ?= maps:keys(Config) -- Keys,
-        {ok, Options} ?= dyno_error:each(fun(Field) -> option(Field, Config) end, Fields),
-        with_level(maps:from_list(Options), Config)
-    else
-        [Unknown | _] -> {error, {unknown_option, Unknown, Keys}};
-        {error, _} = Error -> Error
+    case dyno_option:read(fields(Config), Config) of
+        {ok, Options} -> with_level(Options, Config);
+        {error, Error} -> {error, {refused, Error}}
     end;
 options(_Other) ->
     {error, not_a_map}.
@@ -297,20 +288,6 @@ with_called(#{thresholds := Texts} = Config) when length(Texts) > 0 ->
     end;
 with_called(Config) ->
     Config.
-
-option({Key, Default, Read, Accepted}, Config) ->
-    case Config of
-        #{Key := Value} ->
-            case value(Read, Value) of
-                {ok, Good} -> {ok, {Key, Good}};
-                error -> {error, {bad_option, Key, Value, Accepted}};
-                {error, _} = Error -> Error
-            end;
-        #{} when Default =:= mandatory ->
-            {error, {missing_option, Key}};
-        #{} ->
-            {ok, {Key, Default}}
-    end.
 
 with_level(#{level := Level}, #{budget := _}) when Level =/= budget ->
     {error, {budget_without_level, Level}};
@@ -363,15 +340,6 @@ fields(_Config) ->
         {instruments, [], fun modules/1, "a list of modules or of their files"}
     ].
 
-%% Readers return {ok, Good}, or true to keep the value; false or error for another kind, or the
-%% reason.
-value(Read, Value) ->
-    case Read(Value) of
-        true -> {ok, Value};
-        false -> error;
-        Result -> Result
-    end.
-
 integer(Least) -> fun(N) -> is_integer(N) andalso N >= Least end.
 
 within(Least, Most) -> fun(N) -> is_integer(N) andalso N >= Least andalso N =< Most end.
@@ -384,9 +352,8 @@ one_of(Values) -> fun(Value) -> lists:member(Value, Values) end.
 by(Module, Read) ->
     fun(Value) ->
         case Read(Value) of
-            {error, {Module, _} = Error} -> {error, {refused, Error}};
-            {error, Reason} -> {error, {refused, {Module, Reason}}};
-            Good -> Good
+            {error, {Module, _}} = Error -> Error;
+            Result -> dyno_error:tagged(Module, Result)
         end
     end.
 
@@ -401,8 +368,10 @@ list(Read) ->
 %% option. length/1 as a guard refuses improper lists.
 items(Read) ->
     fun
-        (List) when length(List) >= 0 -> dyno_error:each(fun(Item) -> value(Read, Item) end, List);
-        (_) -> error
+        (List) when length(List) >= 0 ->
+            dyno_error:each(fun(Item) -> dyno_option:value(Read, Item) end, List);
+        (_) ->
+            error
     end.
 
 no_character(Read) ->
@@ -418,7 +387,7 @@ pattern(Character) when is_integer(Character) ->
 pattern(Pattern) ->
     case dyno_agent_patterns:validate(Pattern) of
         ok -> true;
-        {error, Reason} -> {error, {refused, {dyno_agent_patterns, Reason}}}
+        {error, Reason} -> {error, {dyno_agent_patterns, Reason}}
     end.
 
 %% A term was already read.
@@ -456,7 +425,7 @@ modules(Modules) ->
 model(#{model := _} = Load) ->
     case dyno_load_spec:read(Load, 1) of
         {ok, _} -> {ok, Load};
-        {error, Reason} -> {error, {refused, {dyno_load_spec, Reason}}}
+        {error, Reason} -> {error, {dyno_load_spec, Reason}}
     end;
 model(Model) ->
     (one_of([closed, open, none, performerl]))(Model).
@@ -495,15 +464,6 @@ target(_Other) ->
     error.
 
 -spec format_error(reason()) -> unicode:chardata().
-format_error({bad_option, Key, Value, Accepted}) ->
-    io_lib:format("~ts is ~0tP; ~ts is accepted", [Key, Value, 12, Accepted]);
-format_error({unknown_option, Key, Accepted}) ->
-    Names = lists:join(", ", [atom_to_list(K) || K <- Accepted]),
-    io_lib:format("~0tp is not a key of suite/0~ts; accepted are ~ts", [
-        Key, dyno_load_spec:suggestion(Key, Accepted), Names
-    ]);
-format_error({missing_option, Key}) ->
-    io_lib:format("suite/0 must give ~ts", [Key]);
 format_error({budget_without_level, Level}) ->
     io_lib:format(
         "a budget is of the level budget, and the level is ~ts; leave out one of the two", [Level]

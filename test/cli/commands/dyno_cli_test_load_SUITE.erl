@@ -129,7 +129,7 @@ put_in_the_suites_place(_Config) ->
         nomatch,
         binary:match(
             unicode:characters_to_binary(dyno_load_spec:format_error(Reason)),
-            ~"workers is not a key"
+            ~"there is no option workers"
         )
     ).
 

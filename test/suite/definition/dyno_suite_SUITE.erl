@@ -116,7 +116,7 @@ options_are_checked(_Config) ->
         end
      || {Config, Parts} <- [
             {[{sizes, [1]}], [~"suite/0", ~"map"]},
-            {#{}, [~"suite/0", ~"sizes"]},
+            {#{}, [~"sizes is missing", ~"a list of positive integers"]},
             {#{sizes => [1], duration => 5}, [~"duration", ~"duration_ms"]}
         ]
     ].
