@@ -15,7 +15,6 @@
 
 -type t() :: #{
     node := node(),
-    arriving_ms := non_neg_integer(),
     leaving_ms := non_neg_integer(),
     %% Of both.
     cpu_ms := dyno_target_cleaner:cpu_ms(),
@@ -28,19 +27,16 @@
 
 -opaque meter() :: counters:counters_ref().
 
--define(WALL, 1).
--define(CPU, 2).
--define(UNKNOWN, 3).
+-define(CPU, 1).
+-define(UNKNOWN, 2).
 
 -spec meter() -> meter().
-meter() -> counters:new(3, []).
+meter() -> counters:new(2, []).
 
 -spec metered(dyno_target_cleaner:cleaner(), meter(), fun(() -> Result)) -> Result.
 metered(Cleaner, Meter, Fun) ->
     Before = dyno_target_cleaner:cpu_ms(Cleaner),
-    Began = erlang:monotonic_time(millisecond),
     Result = Fun(),
-    ok = counters:add(Meter, ?WALL, erlang:monotonic_time(millisecond) - Began),
     case {Before, dyno_target_cleaner:cpu_ms(Cleaner)} of
         {Ms, Now} when is_integer(Ms), is_integer(Now) -> ok = counters:add(Meter, ?CPU, Now - Ms);
         _ -> ok = counters:add(Meter, ?UNKNOWN, 1)
@@ -62,7 +58,6 @@ ended(Node, Meter, LeavingMs, Answer) ->
         end,
     #{
         node => Node,
-        arriving_ms => counters:get(Meter, ?WALL),
         leaving_ms => LeavingMs,
         cpu_ms => sum(CpuMs, counters:get(Meter, ?CPU), counters:get(Meter, ?UNKNOWN)),
         left => Left,

@@ -25,7 +25,7 @@ Monitors run in each node; this process collects their verdicts in one stream. I
     %% partition is the default.
     instrumentation => atom(),
     %% The limits of events waiting in a node, their memory, and events a second.
-    limits => dyno_agent_event_flow:limits(),
+    limits => dyno_agent_event_limit:limits(),
     %% Instead of the properties' processes; `[]` for these.
     processes => [dyno_process_filter:t()],
     %% The checked selectors for the agents.

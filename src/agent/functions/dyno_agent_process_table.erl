@@ -8,8 +8,9 @@
 %% to groups.
 %%
 %% A row of a live sampled process is `{Pid, Id, FirstReductions, LastReductions, Bytes}`, 10 words
-%% in all. A row of a process not sampled yet, or ended with calls still unread, is `{Pid, Id}`. Larger terms would be copied into each row, so group names have a table
-%% of their own, which also holds the throttled functions (dyno_agent_throttle).
+%% in all. A row of a process not sampled yet, or ended with calls still unread, is `{Pid, Id}`.
+%% Larger terms would be copied into each row, so group names have a table of their own, which also
+%% holds the throttled functions (dyno_agent_throttle).
 
 %% To read
 -export([group_of/2, groups/1, group/2, kinds/1, throttled/1]).

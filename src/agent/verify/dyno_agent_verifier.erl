@@ -21,7 +21,7 @@
     %% In place of the monitors' own.
     select => [dyno_agent_monitor:selector()],
     %% The most waiting events, their memory, and the rate.
-    limits => dyno_agent_event_flow:limits(),
+    limits => dyno_agent_event_limit:limits(),
     %% The last events shown with a verdict.
     events => non_neg_integer(),
     atom() => term()

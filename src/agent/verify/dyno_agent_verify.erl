@@ -20,7 +20,7 @@ All are linked to this process: if any is killed, nothing is left.
 * A monitor that does not return within three seconds is dropped. The tracer is killed; partitions
   have a gap, and living processes get new, partial ones.
 * A killed tracer has the same effect.
-* Too many waiting events: dyno_agent_event_flow, dyno_agent_event_limit.
+* Too many waiting events: dyno_agent_event_limit.
 * More than twice the memory limit: restarts all, like a killed tracer.
 * After twenty faults monitoring ends; earlier counts stay available.
 """.
@@ -47,14 +47,13 @@ All are linked to this process: if any is killed, nothing is left.
 -spec start(dyno_agent_verifier:state()) -> state().
 start(#{config := Config, choice := Choice, monitors := Monitors, verdicts := Verdicts} = Before) ->
     ok = dyno_agent_verdicts:forget(Verdicts),
-    Words = dyno_agent_event_limit:words(),
+    Flow = dyno_agent_event_limit:new(),
     Tracer = dyno_agent_verify_tracer:start_link(#{
         monitors => Monitors,
         options => maps:with([events], Config),
         choice => Choice,
         verdicts => Verdicts,
-        limits => limits(Before),
-        words => Words
+        flow => Flow
     }),
     Needs = [dyno_agent_monitor:needs(Monitor) || Monitor <- Monitors],
     Session = dyno_agent_event_session:open(Tracer, Needs, Choice),
@@ -63,7 +62,7 @@ start(#{config := Config, choice := Choice, monitors := Monitors, verdicts := Ve
         parent => self(),
         tracer => Tracer,
         session => Session,
-        words => Words,
+        flow => Flow,
         limits => limits(Before)
     }),
     State = Before#{session => Session, tracer => Tracer, limit => Limit, done => {0, 0}},
@@ -211,7 +210,7 @@ limited(State) ->
     end.
 
 limits(#{config := Config}) ->
-    maps:merge(dyno_agent_event_flow:defaults(), maps:get(limits, Config, #{})).
+    maps:merge(dyno_agent_event_limit:defaults(), maps:get(limits, Config, #{})).
 
 -spec terminate(state()) -> term().
 terminate(State) -> closed(State).

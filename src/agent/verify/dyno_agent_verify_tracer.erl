@@ -6,7 +6,7 @@
 %% Receives the events of the monitored processes and runs their monitors.
 %%
 %% A plain loop, since each event costs; the mailbox is off the heap, so that collections do not
-%% walk through the backlog. It cuts processes off at the limits (dyno_agent_event_flow).
+%% walk through the backlog. It cuts processes off at the limits (dyno_agent_event_limit).
 %%
 %% Among thousands of ready processes the tracer runs seldom, and a larger backlog makes each event
 %% dearer. So with thousands of waiting events, and a scheduler to spare, it runs with priority. If
@@ -25,8 +25,7 @@
     options := dyno_agent_partition:options(),
     choice := dyno_agent_process_filter:table(module()),
     verdicts := dyno_agent_verdicts:t(),
-    limits := dyno_agent_event_flow:limits(),
-    words := dyno_agent_event_limit:words()
+    flow := dyno_agent_event_limit:flow()
 }.
 
 %% `never`: the system has no scheduler to spare.
@@ -40,8 +39,7 @@
     choice :: dyno_agent_process_filter:table(module()),
     %% `none` before the first event.
     session = none :: dyno_agent_event_session:t() | none,
-    flow :: dyno_agent_event_flow:t(),
-    words :: dyno_agent_event_limit:words(),
+    flow :: dyno_agent_event_limit:flow(),
     %% Processes that started before this time are cut off.
     since = ?NEVER :: integer(),
     %% The interval at which idle monitors get the time.
@@ -118,15 +116,14 @@ drained(Alias, {Done, Before, Unchanged}, Seconds) ->
     end.
 
 -spec init(config()) -> no_return().
-init(#{monitors := Monitors, choice := Choice, options := Options, limits := Limits} = Config) ->
+init(#{monitors := Monitors, choice := Choice, options := Options} = Config) ->
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
     loop(#tracer{
         core = dyno_agent_partition:new(Monitors, Options#{choice => Choice}),
         verdicts = map_get(verdicts, Config),
         choice = Choice,
-        flow = dyno_agent_event_flow:new(Limits),
-        words = map_get(words, Config),
+        flow = map_get(flow, Config),
         idle =
             case lists:any(fun has_time/1, Monitors) of
                 true -> ?IDLE_MS;
@@ -166,7 +163,7 @@ message(Message, #tracer{verdicts = Verdicts} = State) ->
 event(Pid, {spawned, _, _} = Event, TimeNs, #tracer{since = Since} = State) when TimeNs < Since ->
     cut(Pid, Event, TimeNs, State);
 event(Pid, Event, TimeNs, #tracer{flow = Flow, core = Core} = State) ->
-    case dyno_agent_event_flow:is_cut(Pid, Flow) of
+    case dyno_agent_event_limit:is_cut(Pid, Flow) of
         true -> cut(Pid, Event, TimeNs, State);
         false -> effects(dyno_agent_partition:event(Pid, Event, TimeNs, Core), State)
     end.
@@ -208,11 +205,10 @@ cut_at_start(_Pid, _Event, _State) ->
 %% The size counts for events only: sample the next message instead.
 sample(Message, State) when element(1, Message) =/= trace_ts ->
     State#tracer{left = 0};
-sample(Message, #tracer{flow = Flow, words = Words, turn = Turn} = State) ->
+sample(Message, #tracer{flow = Flow, turn = Turn} = State) ->
     {message_queue_len, Waiting} = process_info(self(), message_queue_len),
-    New = dyno_agent_event_flow:sample(Waiting, Message, ?SAMPLE, Flow),
-    ok = atomics:put(Words, 1, dyno_agent_event_flow:words(New)),
-    (time(Message, State))#tracer{turn = turn(Waiting, Turn), flow = New}.
+    ok = dyno_agent_event_limit:came(?SAMPLE, Message, Flow),
+    (time(Message, State))#tracer{turn = turn(Waiting, Turn)}.
 
 turn(Waiting, usual) when Waiting > ?MANY -> prior(high, urgent);
 turn(Waiting, urgent) when Waiting > ?TOO_MANY -> prior(normal, hopeless);
