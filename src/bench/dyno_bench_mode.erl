@@ -69,14 +69,13 @@ check(compare, _Codes) ->
 check({squeeze, _}, Codes) when Codes > 1 ->
     {error, {?MODULE, {one_code, Codes}}};
 check({Name, Settings}, _Codes) when is_map(Settings) ->
-    case defaults() of
-        #{Name := {Defaults, Optional}} ->
-            maybe
-                ok ?= dyno_option:known(Optional ++ maps:keys(Defaults), Settings),
-                settings(Name, maps:merge(Defaults, Settings))
-            end;
-        #{} ->
-            {error, {?MODULE, {mode, {Name, Settings}}}}
+    maybe
+        [_ | _] = Fields ?= fields(Name),
+        {ok, Whole} ?= dyno_option:read(Fields, Settings),
+        consistent(Name, Whole)
+    else
+        [] -> {error, {?MODULE, {mode, {Name, Settings}}}};
+        {error, _} = Error -> Error
     end;
 check(Other, _Codes) ->
     {error, {?MODULE, {mode, Other}}}.
@@ -98,36 +97,26 @@ check_options({_, _}, #{metric := Metric, isolated := _}) when
 check_options(_Mode, _Options) ->
     ok.
 
-%% And settings without a default.
-defaults() ->
-    Sampled = #{samples => 3, warmup => 0},
-    Squeezed = #{samples => 8, min => 1, max => ?MAX_CONCURRENCY, step => 1, threshold => 3},
-    #{
-        continuous => {Sampled#{sample_ms => 1000}, [cv]},
-        timed => {Sampled, [iterations]},
-        squeeze => {Squeezed#{sample_ms => 100, warmup => 0}, []}
-    }.
-
-settings(timed, Settings) when not is_map_key(iterations, Settings) ->
-    dyno_option:error(iterations, none, ~"a positive integer");
-settings(Name, Settings) ->
-    maybe
-        ok ?= dyno_option:check(checks(), Settings),
-        consistent(Name, Settings)
-    end.
-
-checks() ->
-    IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
-    IsConcurrency = fun(N) -> IsPositive(N) andalso N =< ?MAX_CONCURRENCY end,
+fields(continuous) ->
+    Cv = {cv, optional, fun(Cv) -> is_number(Cv) andalso Cv > 0 end, "a number above 0"},
+    [Cv, positive(sample_ms, 1000) | sampled(3)];
+fields(timed) ->
+    [positive(iterations, mandatory) | sampled(3)];
+fields(squeeze) ->
+    IsConcurrency = fun(N) -> is_integer(N) andalso N >= 1 andalso N =< ?MAX_CONCURRENCY end,
     [
-        {cv, fun(Cv) -> is_number(Cv) andalso Cv > 0 end, ~"a number above 0"},
-        {warmup, fun(N) -> is_integer(N) andalso N >= 0 end, ~"an integer from 0"}
-        | [{Key, IsConcurrency, ~"an integer from 1 to 10000"} || Key <- [min, max, step]]
-    ] ++
-        [
-            {Key, IsPositive, ~"a positive integer"}
-         || Key <- [iterations, samples, sample_ms, threshold]
-        ].
+        {Key, Default, IsConcurrency, "an integer from 1 to 10000"}
+     || {Key, Default} <- [{min, 1}, {max, ?MAX_CONCURRENCY}, {step, 1}]
+    ] ++ [positive(sample_ms, 100), positive(threshold, 3) | sampled(8)];
+fields(_Other) ->
+    [].
+
+sampled(Samples) ->
+    IsCount = fun(N) -> is_integer(N) andalso N >= 0 end,
+    [positive(samples, Samples), {warmup, 0, IsCount, "an integer from 0"}].
+
+positive(Key, Default) ->
+    {Key, Default, fun(N) -> is_integer(N) andalso N >= 1 end, "a positive integer"}.
 
 consistent(squeeze, #{min := Min, max := Max}) when Min > Max ->
     {error, {?MODULE, {min_above_max, Min, Max}}};

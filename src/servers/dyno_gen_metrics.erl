@@ -127,9 +127,7 @@ start(Monitored, Keys, #{name := Name} = Given) ->
     maybe
         ok ?= dyno_option:known([name, opts, node | Keys], Given),
         ok ?= modules(Modules, Monitored),
-        Options = maps:merge(defaults(), to_map(Opts)),
-        ok ?= dyno_option:known(maps:keys(defaults()), Options),
-        ok ?= dyno_option:check(checks(), Options),
+        {ok, Options} ?= dyno_option:read(fields(), to_map(Opts)),
         {ok, Sinks} ?= sinks(map_get(statistics, Options)),
         {ok, Servers} ?=
             dyno_servers:start(maps:get(node, Given, node()), #{
@@ -152,20 +150,18 @@ start(Monitored, _Keys, _Given) ->
 modules([], Monitored) -> {error, {?MODULE, {no_modules, Monitored}}};
 modules(_Modules, _Monitored) -> ok.
 
-defaults() ->
-    #{window_interval => 1000, statistics => false, synchronous => true, sample_rate => 1.0}.
-
 to_map(Options) when is_list(Options) -> maps:from_list(Options);
 to_map(Options) -> Options.
 
-checks() ->
+fields() ->
     IsRate = fun(Rate) -> is_number(Rate) andalso Rate > 0 andalso Rate =< 1 end,
     [
-        {window_interval, fun(Ms) -> is_integer(Ms) andalso Ms >= 100 end,
-            ~"a whole number of milliseconds from 100 up"},
-        {statistics, fun is_statistics/1, ~"true, false, statsd, datadog or the URL of a sink"},
-        {synchronous, fun is_boolean/1, ~"true or false"},
-        {sample_rate, IsRate, ~"a number above 0 and up to 1"}
+        {window_interval, 1000, fun(Ms) -> is_integer(Ms) andalso Ms >= 100 end,
+            "a whole number of milliseconds from 100 up"},
+        {statistics, false, fun is_statistics/1,
+            "true, false, statsd, datadog or the URL of a sink"},
+        {synchronous, true, fun is_boolean/1, "true or false"},
+        {sample_rate, 1.0, IsRate, "a number above 0 and up to 1"}
     ].
 
 is_statistics(Atom) when is_atom(Atom) -> lists:member(Atom, [true, false, statsd, datadog]);

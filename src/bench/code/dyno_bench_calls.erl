@@ -115,16 +115,15 @@ a function that is called a million times a second.
 -spec record({module(), atom(), arity()}, options()) ->
     {ok, [call()]} | {error, dyno_error:error()}.
 record({M, F, A} = Function, Options) when is_atom(M), is_atom(F), is_integer(A), A >= 0 ->
-    DurationMs = maps:get(duration_ms, Options, 1000),
-    Most = maps:get(most, Options, 1000),
     IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
-    Checks = [
-        {duration_ms, IsPositive, ~"a positive integer"},
-        {most, fun(N) -> IsPositive(N) andalso N =< ?MAX_CALLS end, ~"an integer from 1 to 100000"}
+    IsCount = fun(N) -> IsPositive(N) andalso N =< ?MAX_CALLS end,
+    Fields = [
+        {duration_ms, 1000, IsPositive, "a positive integer"},
+        {most, 1000, IsCount, "an integer from 1 to 100000"}
     ],
     _ = code:ensure_loaded(M),
     maybe
-        ok ?= dyno_option:check(Checks, [], Options),
+        {ok, #{duration_ms := DurationMs, most := Most}} ?= dyno_option:read(Fields, Options),
         true ?= erlang:function_exported(M, F, A),
         recorded(Function, DurationMs, Most)
     else
