@@ -178,8 +178,9 @@ is_at_least(Row) -> is_number(maps:get(busy_low, Row, undefined)).
 saturates_before(#{mean := Mean}) when is_number(Mean), Mean < ?SHORT_NS -> true;
 saturates_before(Row) -> is_at_least(Row).
 
-crashed(#{crashes := Crashes} = Row) ->
-    Text = text("crashed ~ts: ~ts", [times(Crashes), maps:get(reasons, Row, ~"")]),
+crashed(#{crashes := Crashes, sum := #{ends_unknown := Unknown}} = Row) ->
+    AtLeast = [~"at least " || Unknown > 0],
+    Text = text("crashed ~ts~ts: ~ts", [AtLeast, times(Crashes), maps:get(reasons, Row, ~"")]),
     Advice = ~"Read its crash reports in the log of the node; its callers fail, too.",
     finding(crashes, restarts, warning, Text, #{value => Crashes, advice => Advice}, Row).
 

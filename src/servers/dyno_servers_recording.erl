@@ -139,6 +139,9 @@ waited(Name, Title, Key, Properties) ->
 if_missed(#{missed := N, wall_ns := Ns}) when N > 0 -> Ns;
 if_missed(_) -> undefined.
 
+if_unknown(#{ends_unknown := N, crashes := Crashes}) when N > 0 -> Crashes;
+if_unknown(_) -> undefined.
+
 %% Less than 0.01 % counts as 0.
 share(Key) ->
     fun
@@ -186,6 +189,7 @@ servers_spec() ->
         waited(~"delay_p99", ~"Waited p99", waited_p99, lower),
         {~"exceptions", ~"Exceptions", count, [lower, ~"Callbacks that failed."], exceptions},
         {~"crashes", ~"Crashes", count, [lower, ~"Processes that failed."], crashes},
+        bound(low, ~"crashes", count, fun if_unknown/1),
         {~"count", ~"Handled", count, ~"Messages handled.", count},
         {~"arrival_rate", ~"Arrivals", Rate, ~"Messages that came.", arrival_rate},
         {~"service_rate", ~"Service rate", Rate, Capacity, service_rate},

@@ -36,6 +36,7 @@ row(Sum, DurationNs) ->
             processes,
             wall_ns,
             crashes,
+            ends_unknown,
             alive,
             missed,
             queue_now,

@@ -47,6 +47,8 @@ Windows begin and end at whole multiples of the interval, so those of several no
     alive := non_neg_integer(),
     ended := non_neg_integer(),
     crashes := non_neg_integer(),
+    %% Those that may have crashed.
+    ends_unknown := non_neg_integer(),
     reasons := [binary()],
     measured := [hook | call_time | none],
     %% The shortest queue in each window, or in a few.
@@ -253,6 +255,7 @@ of_server(#{pid := Pid, module := Module} = Server, #{node := Node} = Window) ->
         alive => length([State || State =:= alive]),
         ended => length([State || State =/= alive]),
         crashes => length([State || State =:= crashed]),
+        ends_unknown => length([State || State =:= unknown]),
         reasons => [Reason || State =:= crashed, #{reason := <<Reason/binary>>} <- [Server]],
         queue_lows => [map_get(queue_low, Server)],
         measured => [Measured]

@@ -29,6 +29,8 @@ Skewed data or data with outliers (times of single operations) need `dyno_stats_
 
 -type ratio() :: #{ratio := float(), low := float(), high := float()}.
 
+-define(MOST_LOG, 300).
+
 -doc """
 * `too_few`: an interval needs at least two values a side.
 * `not_positive`: a value is zero or negative, and has no logarithm.
@@ -47,7 +49,7 @@ mean(Values, Level) ->
         {ok, {Mean, SquaredError, Count}} ?= side(Values),
         Half = t_quantile((1 + Level) / 2, Count - 1) * math:sqrt(SquaredError),
         {ok, #{
-            mean => math:exp(Mean), low => math:exp(Mean - Half), high => math:exp(Mean + Half)
+            mean => exp(Mean), low => exp(Mean - Half), high => exp(Mean + Half)
         }}
     end.
 
@@ -76,7 +78,7 @@ next(Earlier, Value, Level) ->
         Log = math:log(Value) - Mean,
         Half = t_quantile((1 + Level) / 2, Count - 1) * math:sqrt(SquaredError * (Count + 1)),
         {ok, #{
-            ratio => math:exp(Log), low => math:exp(Log - Half), high => math:exp(Log + Half)
+            ratio => exp(Log), low => exp(Log - Half), high => exp(Log + Half)
         }}
     end.
 
@@ -101,7 +103,10 @@ ratio_of({A, SquaredA, CountA}, {B, SquaredB, CountB}, Level) ->
             true -> t_quantile((1 + Level) / 2, Squared * Squared / Weights);
             false -> 0.0
         end * math:sqrt(Squared),
-    #{ratio => math:exp(B - A), low => math:exp(B - A - Half), high => math:exp(B - A + Half)}.
+    #{ratio => exp(B - A), low => exp(B - A - Half), high => exp(B - A + Half)}.
+
+%% Of few values that differ by powers of ten, the interval is wider than a float can tell.
+exp(Log) -> math:exp(max(-?MOST_LOG, min(?MOST_LOG, Log))).
 
 side(Values) when length(Values) < 2 ->
     {error, too_few};

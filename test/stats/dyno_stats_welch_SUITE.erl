@@ -44,6 +44,12 @@ exact_values(_Config) ->
 
 refused(_Config) ->
     ?assertEqual({error, too_few}, dyno_stats_welch:mean([1], 0.95)),
+    %% As far apart as a float can tell.
+    Apart = [1.0e-60, 1.0e60],
+    {ok, #{low := Low, high := High}} = dyno_stats_welch:ratio(Apart, [1, 2], 0.95),
+    ?assert(Low > 0 andalso Low < 1.0e-100 andalso High > 1.0e100, {Low, High}),
+    ?assertMatch({ok, #{}}, dyno_stats_welch:mean(Apart, 0.95)),
+    ?assertMatch({ok, #{}}, dyno_stats_welch:next(Apart, 1, 0.95)),
     ?assertEqual({error, too_few}, dyno_stats_welch:ratio([1], [1, 2], 0.95)),
     ?assertEqual({error, not_positive}, dyno_stats_welch:ratio([1, 2], [0, 2], 0.95)).
 

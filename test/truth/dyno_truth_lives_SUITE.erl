@@ -20,7 +20,7 @@ against what they did.
 -behaviour(gen_server).
 -export([start/2, start_link/2, start_bad/2, boss/1, boss/2, init/1, handle_call/3, handle_cast/2]).
 -export([callback_mode/0, handle_event/4]).
--export([calls/3, loop/3, kids/2, compute/0, truth/1]).
+-export([calls/3, loop/3, kids/2, soon_gone/3, compute/0, sees/0, traced/0, truth/1]).
 truth(Name) -> [atomics:get(persistent_term:get(Name), N) || N <- [1, 2, 3, 4]].
 add(Name, N, What) -> atomics:add(persistent_term:get(Name), N, What).
 start(Name, Us) ->
@@ -65,6 +65,7 @@ handle_call(What, _From, {Name, Us} = State) ->
         stop -> {stop, normal, ok, State};
         _ -> {reply, ok, State}
     end.
+handle_cast({stop, Reason}, _State) -> {stop, Reason, normal};
 handle_cast({sleep, Ms}, State) -> timer:sleep(Ms), {noreply, State}.
 busy(End) -> erlang:monotonic_time(nanosecond) < End andalso busy(End).
 calls(Name, EveryMs, Whats) -> spawn(fun() -> loop(Name, EveryMs, Whats) end).
@@ -81,6 +82,28 @@ kids(Name, N, M) ->
     end),
     M rem 5 =:= 0 andalso timer:sleep(10),
     kids(Name, N, M + 1).
+%% Each is killed in its first callback, or stops, well or not; the reason is its state.
+soon_gone(Name, How, N) ->
+    spawn(fun() -> [{soon_gone(Name, How), timer:sleep(5)} || _ <- lists:seq(1, N)] end).
+soon_gone(Name, How) ->
+    {ok, Pid} = gen_server:start(lives, {Name, 500}, []),
+    ok = add(Name, 4, 1),
+    gen_server:cast(Pid, {sleep, 1}),
+    case How of
+        kill -> exit(Pid, kill);
+        Reason -> gen_server:cast(Pid, {stop, Reason})
+    end.
+%% For how many milliseconds callers were traced.
+sees() ->
+    ok = persistent_term:put(traced, atomics:new(1, [])),
+    spawn_opt(fun() -> sees(erlang:monotonic_time(millisecond)) end, [{priority, max}]).
+sees(Before) ->
+    timer:sleep(5),
+    Now = erlang:monotonic_time(millisecond),
+    Names = io_lib:format("~p", [trace:session_info(all)]),
+    string:find(Names, "dyno_server_wakes") =:= nomatch orelse add(traced, 1, Now - Before),
+    sees(Now).
+traced() -> atomics:get(persistent_term:get(traced), 1).
 compute() -> lists:sum(lists:seq(1, 1000)), compute().
 
 """).
@@ -112,10 +135,12 @@ groups() ->
             a_crash_loop,
             a_crash_loop_in_init,
             many_that_end_soon,
+            some_that_are_killed_soon,
+            callers_are_not_traced_on_a_full_node,
             alarms
         ]},
         {beside_others, [parallel], [
-            a_crash_loop, a_crash_loop_in_init, many_that_end_soon
+            a_crash_loop, a_crash_loop_in_init, many_that_end_soon, some_that_are_killed_soon
         ]}
     ].
 
@@ -478,9 +503,8 @@ a_crash_loop_in_init(_Config) ->
                 True = lists:last(Counts),
                 ?assert(Crashes > 10 andalso Crashes >= True - First - 2, {Crashes, Counts}),
                 ?assert(Crashes =< True, {Crashes, Counts}),
-                ?assertNotEqual(
-                    nomatch, re:run(Text, [atom_to_binary(Name), ": crashed [0-9]+ times: "])
-                ),
+                Said = [atom_to_binary(Name), ": crashed (at least )?[0-9]+ times: "],
+                ?assertNotEqual(nomatch, re:run(Text, Said)),
                 Crashes
             end
          || {Name, _} <- Names
@@ -497,6 +521,22 @@ crashed(Name) ->
         {crashed, Name, N} -> [N | crashed(Name)]
     after 0 -> []
     end.
+
+%% Breakpoints would stay for seconds.
+callers_are_not_traced_on_a_full_node(_Config) ->
+    Traced = fun(Others, ForMs) ->
+        in_node(fun(Node) ->
+            {ok, _} = erpc:call(Node, lives, start, [calm, 0]),
+            _ = erpc:call(Node, lives, calls, [calm, 2, [go]]),
+            _ = [erpc:cast(Node, lives, compute, []) || _ <- lists:seq(1, Others)],
+            _ = erpc:call(Node, lives, sees, []),
+            _ = measured(Node, #{for_ms => ForMs}),
+            erpc:call(Node, lives, traced, [])
+        end)
+    end,
+    Calm = Traced(0, 4000),
+    ?assert(Calm > 0 andalso Calm < 3000, Calm),
+    ?assertEqual(0, Traced(100, 6000)).
 
 %% Each is called four times, for 100 us, and then ends.
 many_that_end_soon(_Config) ->
@@ -528,6 +568,36 @@ many_that_end_soon(_Config) ->
         ),
         ?assertEqual(nomatch, string:find(Text, "other processes do its work")),
         ?assertEqual(nomatch, string:find(Text, "saturates at"))
+    end).
+
+%% dyno meets most of them too late to be told why they ended.
+some_that_are_killed_soon(_Config) ->
+    in_node(fun(Node) ->
+        Of = fun(How) ->
+            {ok, _} = erpc:call(Node, lives, start, [How, 500]),
+            Show = fun(_) ->
+                get(How) =:= begun orelse erpc:call(Node, lives, soon_gone, [How, How, 200]),
+                put(How, begun),
+                ok
+            end,
+            {Document, Text} = measured(Node, #{for_ms => 4000, show => Show}),
+            ct:log("~ts", [Text]),
+            [_, _, _, Begun] = erpc:call(Node, lives, truth, [How]),
+            ok = gen_server:stop({How, Node}),
+            Row = row(~"server_modules", ~"lives", Document),
+            {Begun, map_get(~"crashes", Row), maps:get(~"crashes_low", Row, null), Text}
+        end,
+        {Killed, Crashes, Low, Text} = Of(kill),
+        IsLess = Crashes =:= Low andalso Low < Killed,
+        ?assert(Crashes =:= Killed orelse IsLess, {Killed, Crashes, Low}),
+        ?assert(
+            Low =:= null orelse Low =:= 0 orelse
+                string:find(Text, "crashed at least ") =/= nomatch
+        ),
+        {200, Failed, _, _} = Of(badly),
+        ?assert(Failed > 180, Failed),
+        ?assertMatch({_, 0, null, _}, Of(normal)),
+        ?assertMatch({_, 0, null, _}, Of(shutdown))
     end).
 
 last_by_then(Before) ->

@@ -87,7 +87,8 @@ groups() ->
             messages_are_spread_between_looks,
             after_a_pause_they_have_just_come,
             one_that_finds_it_idle_wakes_it,
-            those_traced_stand_for_all_that_woke_it
+            those_traced_stand_for_all_that_woke_it,
+            few_traced_say_nothing_of_the_longest
         ]},
         {in_nodes, [parallel], [
             a_blocked_server,
@@ -190,6 +191,34 @@ those_traced_stand_for_all_that_woke_it(_Config) ->
     {undefined, 0, Most} = dyno_agent_server_parts:waited(0.5, Waits#{woken_of := 40}),
     near(4_000_000, Most, 0.01),
     ?assertMatch({undefined, 0, Most}, dyno_agent_server_parts:waited(0.5, Waits#{woken := none})).
+
+%% One in 50 of those that found it idle waited for 2 ms, the others for 20 us, and few were traced.
+few_traced_say_nothing_of_the_longest(_Config) ->
+    Index = fun dyno_agent_server_counters:index/1,
+    Waits = fun(Traced, Long) ->
+        #{
+            delay => #{buckets => [{0, 1000}]},
+            delay_high => #{buckets => [{Index(7_000_000), 1000}]},
+            woken => #{
+                buckets => [{Index(20_000), Traced - Long}] ++
+                    [{Index(2_000_000), Long} || Long > 0]
+            },
+            woken_of => Traced,
+            woken_high => #{buckets => [{Index(7_000_000), 1000}]},
+            missed => 0
+        }
+    end,
+    Waited = fun(Traced, Long) -> dyno_agent_server_parts:waited(0.99, Waits(Traced, Long)) end,
+    [
+        begin
+            {Told, Low, High} = Waited(Traced, Long),
+            ?assertEqual(undefined, Told, {Traced, Long}),
+            ?assert(Low =< 2_000_000 andalso High > 6_900_000, {Low, High})
+        end
+     || {Traced, Long} <- [{60, 0}, {120, 0}, {200, 1}, {200, 2}]
+    ],
+    ?assertMatch({Ns, _, High} when Ns > 1_900_000 andalso High < 2_800_000, Waited(800, 16)),
+    ?assertMatch({Ns, _, High} when Ns < 21_000 andalso High < 30_000, Waited(1000, 0)).
 
 %% In nodes
 

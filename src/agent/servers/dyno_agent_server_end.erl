@@ -7,6 +7,10 @@
 %% one that the exception's stack shows, with its time if known.
 
 -export([ended/4, name/3]).
+-export_type([how/0]).
+
+-doc "`unknown`: it had ended before the monitor, without a word, as one that is killed.".
+-type how() :: ended | crashed | unknown.
 
 -spec ended(Reason, dyno_agent_server_life:ending() | none, One, Shared) -> One when
     Reason :: term(),
@@ -31,9 +35,9 @@ how(normal, _Ending) -> ended;
 how(shutdown, _Ending) -> ended;
 how({shutdown, _}, _Ending) -> ended;
 %% The process had ended before the monitor: the reason is unknown.
-how(noproc, {exception, _, _}) -> crashed;
-how(noproc, {{init, _}, _, _}) -> crashed;
-how(noproc, _Ending) -> ended;
+how(noproc, none) -> unknown;
+how(noproc, {stop, _, _}) -> ended;
+how(noproc, {_Fails, _, _}) -> crashed;
 how(_Reason, _Ending) -> crashed.
 
 terminated({_, _, Ns}, #{server := #{module := Module}} = One) when is_integer(Ns) ->
@@ -46,11 +50,15 @@ terminated(_Unknown, One) ->
 
 %% In the callback that began and did not end: until the call of terminate, or until now.
 last({begun, Since, Series}, {How, At, _}, _Reason, #{clock := Clock}) ->
-    {Series, How, max(0, At - Clock - Since)};
+    {Series, outcome(How), max(0, At - Clock - Since)};
 %% A reply is sent after terminate.
-last({ended, End, Series}, {stop, At, _}, _Reason, #{clock := Clock}) when End >= At - Clock ->
+last({ended, End, Series}, {How, At, _}, _Reason, #{clock := Clock}) when
+    How =:= stop orelse How =:= failed, End >= At - Clock
+->
     {Series, stop, counted};
-last({begun, _Since, _Series}, none, {_How, killed}, _Shared) ->
+last({begun, _Since, _Series}, none, {How, Reason}, _Shared) when
+    How =:= unknown; Reason =:= killed
+->
     none;
 last({begun, Since, Series}, none, {How, _Reason}, #{clock := Clock}) ->
     Outcome = map_get(How, #{crashed => exception, ended => stop}),
@@ -61,6 +69,9 @@ last({ended, _, _}, _Ending, {crashed, _Reason}, _Shared) ->
     {raised, unknown};
 last(_NoCallback, _Ending, _Reason, _Shared) ->
     none.
+
+outcome(failed) -> stop;
+outcome(How) -> How.
 
 raised({_Exception, [_ | _] = Stack}, #{module := Module}, Taken) ->
     Callbacks = [handle_call, handle_cast, handle_info, handle_continue],

@@ -48,9 +48,14 @@
     followed := boolean()
 }.
 
--doc "How and when a process came to terminate, and the time of terminate.".
+-doc """
+How and when a process came to terminate, and the time of terminate. `failed` is a stop that counts
+as a crash.
+""".
 -type ending() :: {
-    exception | stop | {init, Why :: term()}, At :: integer(), Ns :: non_neg_integer() | unknown
+    exception | stop | failed | {init, Why :: term()},
+    At :: integer(),
+    Ns :: non_neg_integer() | unknown
 }.
 
 -doc "The local name, or that of `global` or a `via` module.".
@@ -121,12 +126,10 @@ breakpoints() ->
         {[{via, '_', '$1'}], [], [{message, {{named, '$1'}}}]},
         {'_', [], [{message, false}]}
     ],
+    Ends = [normal, shutdown, {shutdown, '_'}],
     Fails = [
         {['_', Reason, '_'], Guards, [{message, Why}]}
-     || {Reason, Guards, Why} <- [
-            {normal, [], false},
-            {shutdown, [], false},
-            {{shutdown, '_'}, [], false},
+     || {Reason, Guards, Why} <- [{Reason, [], false} || Reason <- Ends] ++ [
             {'$1', [{is_atom, '$1'}], '$1'},
             {'$1', [{is_tuple, '$1'}, {is_atom, {element, 1, '$1'}}], {element, 1, '$1'}},
             {'_', [], exception}
@@ -141,7 +144,15 @@ breakpoints() ->
      || N <- lists:seq(2, 10)
     ],
     InitAck = [{'_', [], [{message, false}, {trace, ?FLAGS, []}]}],
-    Ends = [{gen_server, F, A} || {F, A} <- gen_server:module_info(functions), F =:= terminate],
+    %% A module, reason and state, or, in OTP 29, data of the server, state and reason.
+    Stops =
+        [
+            {Arguments, [{Is, '$1'}], []}
+         || Reason <- Ends,
+            {Is, Arguments} <- [{is_atom, ['$1', Reason, '_']}, {is_tuple, ['$1', '_', Reason]}]
+        ] ++ [{'_', [], [{message, failed}]}],
+    Functions = gen_server:module_info(functions),
+    Terminates = [{gen_server, F, A} || {F, A} <- Functions, F =:= terminate],
     %% A process flags itself only after the breakpoints at which it would take the flags off: it
     %% would keep them, and its stop would look like an exception.
     [
@@ -153,14 +164,14 @@ breakpoints() ->
         {{gen, name, 1}, Names, [local]},
         {{gen, get_proc_name, 1}, Names, [local]},
         {{proc_lib, exit_p, 3}, Fails, [local]},
-        {{gen_server, try_terminate, 3}, [{'_', [], []}], [local]},
+        {{gen_server, try_terminate, 3}, Stops, [local]},
         Begins(gen_server, ?EXCEPTION),
         %% The time of a gen_statem's init is unknown.
         Begins(gen_statem, ?BIRTH)
         | [
             {End, [{'_', [], [{message, false}, {trace, [], Flags}]}], [meta]}
          || %% Both call the last one.
-            [Stop, Exception, _] <- [lists:sort(Ends)],
+            [Stop, Exception, _] <- [lists:sort(Terminates)],
             {End, Flags} <- [{Stop, ?STOP}, {Exception, ?EXCEPTION}]
         ]
     ].
@@ -215,13 +226,10 @@ told({trace_ts, Pid, return_to, {gen_server, init_it, 6}, End}, #{begun := All} 
         error ->
             {none, Life}
     end;
-told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, #{endings := Endings} = Life) ->
-    How =
-        case At of
-            {_, _} -> stop;
-            _ -> exception
-        end,
-    {none, Life#{endings := Endings#{Pid => {How, monotonic(At), unknown}}}};
+told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, At}, Life) ->
+    terminates(Pid, stop, At, Life);
+told({trace_ts, Pid, call, {gen_server, try_terminate, 3}, failed, At}, Life) ->
+    terminates(Pid, failed, At, Life);
 told({trace_ts, Pid, return_to, {gen_server, terminate, _}, Time}, #{endings := Endings} = Life) ->
     case Endings of
         #{Pid := {How, At, unknown}} ->
@@ -231,6 +239,11 @@ told({trace_ts, Pid, return_to, {gen_server, terminate, _}, Time}, #{endings := 
     end;
 told(_Other, Life) ->
     {none, Life}.
+
+terminates(Pid, Stop, {_, _} = At, #{endings := Endings} = Life) ->
+    {none, Life#{endings := Endings#{Pid => {Stop, monotonic(At), unknown}}}};
+terminates(Pid, _Raised, At, #{endings := Endings} = Life) ->
+    {none, Life#{endings := Endings#{Pid => {exception, At, unknown}}}}.
 
 begins(Behaviour, Pid, Module, {At, InitNs}, #{names := Names} = Life) ->
     Birth = {Pid, {Behaviour, Module, maps:get(Pid, Names, undefined)}, At, InitNs},

@@ -40,7 +40,7 @@
     woken := {[{Index :: non_neg_integer(), pos_integer()}], non_neg_integer()},
     %% The message that ended it.
     last := [{dyno_agent_server_hook:name(), Ns :: non_neg_integer()}],
-    state := alive | ended | crashed,
+    state := alive | dyno_agent_server_end:how(),
     reason := binary() | undefined
 }.
 
@@ -184,7 +184,7 @@ outcome(stop, #{stops := Count} = Callback) -> Callback#{stops := Count + 1}.
 -spec ended(How, term(), {dyno_agent_server_hook:name(), outcome(), taken()} | none, t()) ->
     t()
 when
-    How :: ended | crashed.
+    How :: dyno_agent_server_end:how().
 ended(How, Reason, UnderWay, Process) ->
     Now = erlang:monotonic_time(nanosecond),
     Ended = flag(

@@ -14,8 +14,10 @@
 %%   cast/2, do_call/4, for another fifth
 %%                   call: those flagged tell the time, without the delay of the former
 %%
-%% No message, state or argument is copied. The tracer is suspended: if woken, it would wake a
-%% scheduler for the server, or take the processor from it. Senders on other nodes and plain
+%% If the node has more to do than it can, nothing is traced: a part would last for seconds, and
+%% messages wait for the others. After a long time with tracing follows a long one
+%% without. No message, state or argument is copied. The tracer is suspended: if woken, it would
+%% wake a scheduler for the server, or take the processor from it. Senders on other nodes and plain
 %% messages are not seen, and the callbacks without a sender are counted. If those are many in the
 %% second part, as with senders that live for one message, the first part serves.
 %%
@@ -46,6 +48,10 @@
 %% A message that is taken sooner after another one was waiting.
 -define(IDLE_NS, 50_000).
 -define(RECENT_NS, 10_000_000_000).
+%% With more processes ready to run for each scheduler, messages wait for these.
+-define(MOST_READY, 10).
+%% Without tracing at least so many times as long as with it.
+-define(REST, 2).
 
 -doc "Sends `{dyno_agent_server_wakes, #{pid() => woken()}, OwnCasts}` to the agent now and then.".
 -spec watches(pid(), dyno_agent_server_hook:shared()) -> no_return().
@@ -57,12 +63,15 @@ watches(Agent, Often, Before, {Own, _} = Server, Shared) ->
     Pauses = 4 + rand:uniform(?PAUSES),
     lists:foreach(fun(_) -> waits(?PAUSE_MS, Own) end, lists:seq(1, Pauses)),
     Untraced = dyno_agent_server_probe:waited(Own),
-    case recent(Often, Shared) of
+    case [Of || not is_overloaded(), Of <- recent(Often, Shared)] of
         [] ->
             Agent ! {?MODULE, #{}, Pauses},
             watches(Agent, Often, Before, Server, Shared);
         Servers ->
+            Begun = now_ns(),
             {TookNs, Events} = traced([Server | Servers]),
+            RestMs = ?REST * (now_ns() - Begun) div 1_000_000 - 4 * ?PAUSE_MS,
+            ok = timer:sleep(max(0, RestMs)),
             Casts = Pauses + length(dyno_agent_server_probe:waited(Own)),
             ok = dyno_agent_server_heart:took(TookNs + ?EVENT_NS * length(Events), Shared),
             {{Traced, _}, Woken} = maps:take(Own, maps:merge(#{Own => {[], 0}}, paired(Events))),
@@ -82,6 +91,10 @@ watches(Agent, Often, Before, {Own, _} = Server, Shared) ->
                     watches(Agent, Often, Known, Server, Shared)
             end
     end.
+
+is_overloaded() ->
+    Ready = erlang:statistics(total_run_queue_lengths),
+    Ready > ?MOST_READY * erlang:system_info(schedulers_online).
 
 few(Often) when map_size(Often) > ?KEPT -> #{};
 few(Often) -> Often.

@@ -75,7 +75,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
 
 -doc "A map, of which these values need words; others are as `dyno_agent_process_filter` has them.".
 -type server() :: #{
-    state := alive | ended | crashed,
+    state := alive | dyno_agent_server_end:how(),
     measured := hook | call_time | none,
     callbacks := [callback()],
     stage := stage() | none,

@@ -39,6 +39,8 @@
 %% Tracing keeps schedulers awake, and what is taken out for that is of another server: medians were
 %% 0.78 to 1.11 times the true ones in 7 runs.
 -define(WOKEN_ERROR, 1.3).
+%% Fewer say nothing of how many there are.
+-define(FEW_TRACED, 4).
 
 -spec tables() -> [dyno_agent_instrument:table()].
 tables() ->
@@ -65,7 +67,8 @@ tables() ->
                 waited_columns(~"delay", ~"Waited p99", delay, lower) ++
                 [
                     {~"queue_max", ~"Longest queue", count, lower, queue_max},
-                    {~"crashes", ~"Crashes", count, lower, crashes}
+                    {~"crashes", ~"Crashes", count, lower, crashes},
+                    at_least(~"crashes", count, crashes, unasked)
                 ],
             sort => {~"busy", descending}
         },
@@ -118,7 +121,8 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             delay_p90 => waited(0.9, Waited),
             delay => waited(0.99, Waited),
             queue_max => lists:max([Max || #{queue_max := Max} <- Of]),
-            crashes => length([crashed || #{state := crashed} <- Of])
+            crashes => length([crashed || #{state := crashed} <- Of]),
+            unasked => IsUnseen orelse [unknown || #{state := unknown} <- Of] =/= []
         }
      || {Name, Module} := Of <- by([name, module], Servers),
         InPart <- [IsUnseen orelse lists:any(fun is_in_part/1, Of)],
@@ -198,7 +202,8 @@ times_at_most(_Factor, undefined) -> undefined.
 
 %% Messages that found the server idle waited like those of them that were traced: counted in
 %% numbers `Scale` times as large, and by two standard deviations of the share below a value more or
-%% less.
+%% less. If fewer than four were above a value, or below, the share is as if there were four: the
+%% longest of 100 traced says little about the p99. None waited longer than the looks allow.
 with_woken(#{woken := #{buckets := [_ | _] = Woken}, woken_high := #{buckets := High}} = Sum) ->
     #{delay := #{buckets := [{Zero, _} | _] = Least}, woken_of := Of} = Sum,
     #{delay_high := #{buckets := Most}} = Sum,
@@ -213,12 +218,15 @@ with_woken(#{woken := #{buckets := [_ | _] = Woken}, woken_high := #{buckets := 
                     times(Traced, Buckets), times(Idle, Woken)
                 )
             end,
+            {Longest, _} = lists:last(Woken),
             Off = fun(Ns) ->
                 Index = dyno_agent_server_counters:index(Ns),
-                Share = sum_of([B || {I, _} = B <- Woken, I =< Index]) / Traced,
-                ceil(2 * math:sqrt(Share * (1 - Share) / Traced) * Idle * Traced)
+                Below = sum_of([B || {I, _} = B <- Woken, I =< Index]),
+                Few = min(?FEW_TRACED, Traced / 2),
+                Share = min(Traced - Few, max(Few, Below)) / Traced,
+                Above = sum_of([B || {I, _} = B <- High, I >= Index]),
+                min(Above * Traced, ceil(2 * math:sqrt(Share * (1 - Share) * Traced) * Idle))
             end,
-            {Longest, _} = lists:last(Woken),
             Error = fun(Ns) ->
                 case dyno_agent_server_counters:index(Ns) =< Longest of
                     true -> ?WOKEN_ERROR;
