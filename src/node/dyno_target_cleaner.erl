@@ -44,6 +44,11 @@ with every process in the node that asks for the time since the last call.
 -define(TURNS, 6).
 -define(TRIED, 2).
 -define(TURNS_MS, 10_000).
+%% The limit for the runtime's visit to all processes after a trace session: 1.6 us each.
+-define(SWEEP_MS, 1_500).
+-define(SWEEP_LOOKS, 5).
+%% Fewer processes take no more than the clock shows.
+-define(SWEEP_FROM, 10_000).
 %% Names of leaving cleaners, for which the next one waits.
 -define(LEAVING, dyno_agent_leaving).
 -define(BESIDE_LEAVING, dyno_agent_beside_leaving).
@@ -52,7 +57,7 @@ with every process in the node that asks for the time since the last call.
 -define(EVALUATOR, [erl_eval, erl_internal, erl_anno, otp_internal, ordsets, sets]).
 
 %% Bindings: Inline, Name, Other, Leaving, Caller, Ref, PatienceMs, Most, AnswerMs, RemovalMs,
-%% Turns, TurnsMs, Tried.
+%% Turns, TurnsMs, Tried, SweepMs, SweepLooks, SweepFrom.
 -define(SOURCE, """
 try register(Name, self()) of
     true ->
@@ -77,6 +82,24 @@ try register(Name, self()) of
                     false
                 end
         end,
+        %% Whether the runtime has visited all processes, as it does some time after the end of a
+        %% trace session. It may begin late: it is over if it was seen to wait several times.
+        Swept = fun
+            Swept(_Sweepers, 0, _EndMs) ->
+                true;
+            Swept(Sweepers, Looks, EndMs) ->
+                receive after 20 -> ok end,
+                case [P || P <- Sweepers, process_info(P, status) =/= {status, waiting}] of
+                    [] -> Swept(Sweepers, Looks - 1, EndMs);
+                    _ -> NowMs() < EndMs andalso Swept(Sweepers, SweepLooks, EndMs)
+                end
+        end,
+        Sweepers = [
+            Pid
+         || N <- lists:seq(1, 30),
+            Pid <- [list_to_pid("<0." ++ integer_to_list(N) ++ ".0>")],
+            {_, {erts_trace_cleaner, _, _}} <- [process_info(Pid, initial_call)]
+        ],
         %% How many a process waits for at each turn: a millisecond each at most. Not how long,
         %% which other programs prolong, too.
         Waiting = fun() ->
@@ -146,6 +169,9 @@ try register(Name, self()) of
         Rename = fun() -> unregister(Name) andalso register(Leaving, self()) end,
         Depart = fun(Modules, IsWorthIt, EndMs) ->
             Began = CpuMs(),
+            IsSwept =
+                erlang:system_info(process_count) < SweepFrom orelse
+                    Swept(Sweepers, SweepLooks, NowMs() + SweepMs),
             Inside = IsInside(),
             Left = case Modules =:= [] orelse (not Inside andalso IsWorthIt(Modules)) of
                 true ->
@@ -153,7 +179,8 @@ try register(Name, self()) of
                     Remove(Modules, EndMs);
                 false -> Modules
             end,
-            #{modules => Left, cpu_ms => Spent(Began), inside => Inside}
+            Cost = case IsSwept of true -> Spent(Began); false -> unknown end,
+            #{modules => Left, cpu_ms => Cost, inside => Inside}
         end,
         Leave = fun(Modules) -> Depart(Modules, IsCheap, NowMs() + RemovalMs) end,
         Ended = fun
@@ -254,7 +281,10 @@ start(Node, Caller, Place, TimeoutMs) ->
         'RemovalMs' => ?REMOVAL_MS,
         'Turns' => ?TURNS,
         'TurnsMs' => ?TURNS_MS,
-        'Tried' => ?TRIED
+        'Tried' => ?TRIED,
+        'SweepMs' => ?SWEEP_MS,
+        'SweepLooks' => ?SWEEP_LOOKS,
+        'SweepFrom' => ?SWEEP_FROM
     },
     %% All at once: beside long native calls each load takes seconds.
     ok = erpc:cast(Node, code, ensure_modules_loaded, [?EVALUATOR]),

