@@ -13,7 +13,7 @@ says. All are looked at at the same time.
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-each_release() -> [names_the_illness].
+each_release() -> [names_the_illness, counts_between_traces].
 
 all() ->
     [
@@ -24,6 +24,7 @@ all() ->
         setters_of_timers,
         long_runs,
         counts_processes,
+        counts_between_traces,
         a_stopped_node,
         a_server_of_another_node,
         a_saturated_node,
@@ -179,6 +180,25 @@ seen_running(Pid) ->
     case dyno_agent_some_calls:long_runs() of
         #{Pid := Ms} when Ms >= 20 -> ok;
         #{} -> seen_running(Pid)
+    end.
+
+%% The end of a session that traces does not end the counts of later looks.
+counts_between_traces(_Config) ->
+    {_, Node} = Peer = dyno_peers:start(),
+    try
+        ill(
+            Node,
+            "start() -> spawn(sick, busy, [lists:seq(1, 1000)]), fail(). "
+            "fail() -> try exit(no) catch exit:_ -> ok end, timer:sleep(10), fail(). "
+            "busy(L) -> ets:info(none), _ = lists:sum(L), busy(L). "
+        ),
+        {ok, #{~"runs" := [Run]}} = dyno_doctor:run([Node], #{for_ms => 5000}),
+        #{~"events" := #{~"items" := Items}} = Run,
+        Exits = [N || #{~"kind" := ~"look", ~"data" := #{~"exits" := N}} <- Items],
+        [A, B | _] = lists:reverse(Exits),
+        ?assert(A - B > 20, Exits)
+    after
+        dyno_peers:stop(Peer)
     end.
 
 %% Of idle processes nothing is written anew; those that begin and end are counted.

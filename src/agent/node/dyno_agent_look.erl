@@ -58,6 +58,8 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
     %% Whether tracing the use of tables took too long.
     late := boolean(),
     counting := trace:session(),
+    %% Until they began anew, and when that was.
+    called := {#{atom() => non_neg_integer() | null}, BeganMs :: integer()},
     %% At the look before.
     counts := #{atom() => non_neg_integer() | null},
     timer := reference()
@@ -147,6 +149,7 @@ init(#{interval_ms := IntervalMs} = Config) ->
         took_ms => 0,
         late => not Breakpoints,
         counting => dyno_agent_some_calls:count(Breakpoints),
+        called => {#{}, erlang:monotonic_time(millisecond)},
         counts => #{exits => 0, logged => 0, atoms => 0},
         timer => make_ref()
     }}.
@@ -308,6 +311,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     Waiting = maps:get(waiting, Census),
     Standing = dyno_agent_suspect:functions(Waiting),
     Between = dyno_agent_condition:between(Before, Now),
+    Calls = called(Between, State),
     Often = often(Between),
     Used = used(Chosen, Census, Often, State),
     Suspects = [
@@ -318,7 +322,6 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
      || {Pid, S} <- suspects(Chosen, Census, Stacks, SeenNow, Used)
     ],
     #{interval_ms := Ms} = Between,
-    Calls = dyno_agent_some_calls:counts(map_get(counting, State)),
     Counts = Calls#{atoms => erlang:system_info(atom_count)},
     Some = lists:sublist(Chosen ++ Waiting, ?MOST_ASKED),
     IfOften = fun(Key, PerS, Ask) ->
@@ -358,17 +361,41 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         term_changes => term_changes(Suspects),
         suspects => Suspects
     },
-    {Look, State#{
+    Long = long_runs(Between, State),
+    {Look, (counting_anew(Calls, State))#{
         before := Now,
         seen := SeenNow,
         suspects := Chosen,
         stacks := #{},
         collecting := #{},
         queues := #{},
-        long := long_runs(Between, State),
+        long := Long,
         late := Used =:= late,
         counts := Counts
     }}.
+
+%% Before OTP 28 the end of a session that traces also ends the counts of built-in functions in
+%% other sessions: all are counted anew after each look. Calls during it are added by their rate.
+called(#{interval_ms := Ms}, #{counting := Session, reports := false, called := {Then, BeganMs}}) ->
+    Counted = max(1, erlang:monotonic_time(millisecond) - BeganMs),
+    Add = fun
+        (_, Total, N) when is_integer(N), is_integer(Total) ->
+            Total + round(N * max(1, Ms / Counted));
+        (_, _, _) ->
+            null
+    end,
+    maps:merge_with(Add, Then, dyno_agent_some_calls:counts(Session));
+called(_Between, #{counting := Session}) ->
+    dyno_agent_some_calls:counts(Session).
+
+counting_anew(Calls, #{counting := Session, reports := false, late := false} = State) ->
+    true = trace:session_destroy(Session),
+    State#{
+        counting := dyno_agent_some_calls:count(true),
+        called := {Calls, erlang:monotonic_time(millisecond)}
+    };
+counting_anew(_Calls, State) ->
+    State.
 
 %% Before OTP 28 the runtime reports none; few run much, since there are few reductions.
 long_runs(
