@@ -57,7 +57,7 @@ receives `{dyno_trace, Trace, {ended, Ended}}`.
 -doc "The reason of each node's end: items of the kind `stopped`.".
 -type ended() :: [dyno_trace_item:t()].
 
--type reason() :: {no_pattern, binary()} | {bad_option, atom()} | ended.
+-type reason() :: {no_pattern, binary()} | ended.
 
 -type state() :: #{
     owner := pid(),
@@ -107,11 +107,11 @@ dyno uses.
 start(Nodes, Patterns, Options) ->
     All = maps:merge(?DEFAULTS, Options),
     maybe
-        [] ?= maps:keys(All) -- [above_ns, show, cookie, name | maps:keys(?DEFAULTS)],
+        ok ?= dyno_option:known([above_ns, show, cookie, name | maps:keys(?DEFAULTS)], Options),
         {ok, _} ?= gen_server:start(?MODULE, {self(), Nodes, Patterns, All}, [])
     else
-        [Key | _] -> {error, {?MODULE, {bad_option, Key}}};
-        {error, {?MODULE, refused, Error}} -> {error, Error}
+        {error, {?MODULE, refused, Error}} -> {error, Error};
+        {error, _} = Error -> Error
     end.
 
 -doc "Adds a pattern of calls.".
@@ -355,7 +355,5 @@ terminate(_Reason, #{all := All}) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_pattern, Text}) ->
     ["\"", Text, "\" is not traced; write the pattern as it was given"];
-format_error({bad_option, Key}) ->
-    io_lib:format("~tw is no option of dyno_trace", [Key]);
 format_error(ended) ->
     "it has ended already".

@@ -45,7 +45,7 @@ heap(Text) -> dyno_cli_option:value({whole, 1, 100_000_000}, Text).
 mode(Values, Codes) ->
     maybe
         {ok, Name} ?= name(Values),
-        ok ?= fits(Name, Values, Codes),
+        ok ?= fits(Name, Values),
         Options = maps:merge(common(Values), settings(Name, Values)),
         {ok, _} ?= dyno_bench_mode:check(maps:get(mode, Options, compare), Codes),
         {ok, Options}
@@ -80,9 +80,7 @@ name(Values) ->
         _ -> {ok, continuous}
     end.
 
-fits(squeeze, _Values, Codes) when Codes > 1 ->
-    contradiction(io_lib:format("-q takes one code, not ~b; run dyno once for each", [Codes]));
-fits(Name, Values, _Codes) ->
+fits(Name, Values) ->
     case refused(Name, Values) of
         none -> ok;
         Sentence -> contradiction(Sentence)
