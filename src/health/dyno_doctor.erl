@@ -349,8 +349,8 @@ in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run)
         Run#{
             ~"tables" := Others ++ Made,
             ~"warnings" := Known ++
-                lists:uniq([
-                    #{~"code" => ~"not_known", ~"text" => <<Title/binary, " (", Why/binary, ")">>}
+                not_known([
+                    {Why, Title}
                  || {_, Outcomes} <- Each, {#{title := Title}, {unknown, Why}} <- Outcomes
                 ])
         },
@@ -359,6 +359,18 @@ in_run(#{~"nodes" := Nodes, ~"tables" := Tables, ~"warnings" := Warnings} = Run)
          || {Role, Outcomes} <- Each, Outcome <- Outcomes, Verdict <- verdict(Role, Run, Outcome)
         ]
     }.
+
+not_known(Unknown) ->
+    [
+        #{
+            ~"code" => ~"not_known",
+            ~"text" => iolist_to_binary([
+                lists:join(", ", lists:uniq([Title || {Of, Title} <- Unknown, Of =:= Why])),
+                [" (", Why, ")"]
+            ])
+        }
+     || Why <- lists:uniq([Why || {Why, _} <- Unknown])
+    ].
 
 table(Role, Outcomes) ->
     dyno_finding:table(Role, [F || {_, Of} <- Outcomes, is_list(Of), F <- Of]).

@@ -58,7 +58,7 @@ examined(Node, Looks) ->
 one(Node, #{finding := Finding, looks := Least}, Looks) ->
     case length(Looks) >= dyno_health_look:enough(Least, Looks) of
         true -> of_node(Node, Finding(Looks));
-        false -> {unknown, dyno_health_look:text("it needs ~b looks at the node", [Least])}
+        false -> {unknown, dyno_health_look:too_few()}
     end.
 
 -doc "What only the looks at several nodes together show: the result, and at which node.".

@@ -78,7 +78,7 @@ busiest_group(Looks) ->
 
 %% Both replaced names and replaced children must be seen twice.
 restarts([_, _]) ->
-    {unknown, ~"it needs 3 looks at the node"};
+    {unknown, dyno_health_look:too_few()};
 restarts(Looks) ->
     Replaced = maps:groups_from_list(
         fun({Of, _}) -> Of end,

@@ -9,7 +9,7 @@
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
 -export([suspects/1, lasting/1, span/1, name/1, place_of/1, has_long_queue/1, sets/1]).
 -export([progresses/1, stands/1, place/1, stack/1, unwinding/0, is_system/1, groups/1]).
--export([waiting_in/2]).
+-export([waiting_in/2, too_few/0]).
 -export([finding/4, text/2, show/2, count/1, bytes/1, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
 
@@ -304,6 +304,10 @@ finding(Severity, {Check, Limit, Weight}, {Subject, Value}, Fields) ->
 
 plain(Number) when is_number(Number) -> Number;
 plain(Text) -> unicode:characters_to_binary(Text).
+
+-doc "Why a check is not known.".
+-spec too_few() -> binary().
+too_few() -> ~"too few looks at the node: a longer --for has more".
 
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).

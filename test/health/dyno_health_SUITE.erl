@@ -755,7 +755,7 @@ two_looks(_Config) ->
         Of([hd(Growing), lists:last(Growing)])
     ),
     ?assertMatch(
-        #{table_grows := {unknown, ~"it needs 3 looks at the node"}, queue := []},
+        #{table_grows := {unknown, ~"too few looks at the node: a longer --for has more"}, queue := []},
         Of(lists:sublist(Growing, 2))
     ).
 

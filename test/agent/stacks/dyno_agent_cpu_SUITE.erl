@@ -369,6 +369,7 @@ nothing_is_left_when_it_is_killed(_Config) ->
 %% By hand: DYNO_STRESS_S=60 rebar3 ct ... --case a_node_under_stress_lives_on.
 a_node_under_stress_lives_on(_Config) ->
     Seconds = list_to_integer(os:getenv("DYNO_STRESS_S", "10")),
+    _ = ct:timetrap({seconds, Seconds + 60}),
     {_, Node} = Started = dyno_peers:start([]),
     {module, dyno_stress} = dyno_peers:send(Node, dyno_stress),
     ok = net_kernel:monitor_nodes(true),
