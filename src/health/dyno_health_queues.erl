@@ -116,21 +116,21 @@ queue(Pid, Queue, Asked, Answered, Looks) ->
             Of -> Of
         end,
     IsLong = Queue > value(queue),
-    HasFallen = has_fallen(lists:append([queues_in(Pid, Look) || Look <- Looks])),
+    InLooks = [Of || Look <- Looks, [_ | _] = Of <- [queues_in(Pid, Look)]],
+    Comes = has_fallen(lists:append(InLooks)) andalso has_risen(InLooks),
     DrainedS = value(queue_drains_s),
     DrainsS =
         case PerS < 0 of
             true -> Queue / -PerS;
             false -> infinity
         end,
-    Comes = HasFallen andalso DrainsS > DrainedS,
     Long = fun(Severity, Judged) ->
         long({Pid, Queue, PerS, Comes}, {Asked, Answered}, Looks, Severity, Judged)
     end,
     case {IsLong, DrainsS} of
         %% It was shorter meanwhile: bursts come and are drained.
         %% Atoms are more than numbers.
-        {true, S} when HasFallen; S =< DrainedS ->
+        {true, S} when Comes; S =< DrainedS ->
             [Long(note, {queue, Queue})];
         {true, infinity} ->
             [Long(critical, {queue, Queue})];
@@ -156,6 +156,17 @@ queue_in(Pid, #{~"suspects" := Suspects}) ->
 queues_in(Pid, #{~"suspects" := Suspects} = Look) ->
     lists:append([Of || #{~"pid" := Is, ~"queues" := Of} <- Suspects, Is =:= Pid]) ++
         [Queue || Queue <- [queue_in(Pid, Look)], is_integer(Queue)].
+
+%% To more than twice the least before.
+has_risen([First | Queues]) ->
+    {_, HasRisen} = lists:foldl(
+        fun(Of, {Least, Has}) ->
+            {lists:min([Least | Of]), Has orelse lists:max(Of) > 2 * Least}
+        end,
+        {lists:min(First), false},
+        Queues
+    ),
+    HasRisen.
 
 %% To less than half of an earlier length.
 has_fallen(Queues) ->

@@ -148,6 +148,14 @@ cases() ->
         {[queue], note, ~"comes and goes", #{
             one => #{queue => fun(N) -> 1900 - 10 * N end, queues => [0, 3000]}
         }},
+        {[queue], note, ~"comes and goes", #{
+            one => #{queue => fun(N) -> 1900 - 150 * N end, queues => [0, 3000]}
+        }},
+        {[queue], critical, ~"100 fewer each second, it is drained in 5 min", #{
+            one => #{
+                queue => fun(N) -> element(N + 1, {90_000, 32_000, 30_750, 30_500, 30_250}) end
+            }
+        }},
         {[queue], warning, ~"formats terms, such as a crash report, with a heap of 800 MB", #{
             one => #{
                 stack => [~"io_lib_pretty:print_length/7", ~"proc_lib:crash_report/4"],
