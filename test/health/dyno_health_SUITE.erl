@@ -69,6 +69,11 @@ a_healthy_node(_Config) ->
                     stack => [~"timer:sleep/1", ~"shop:batch/1"]
                 }
             },
+            %% Two processes that talk to each other.
+            #{
+                values => #{~"vm.context_switches" => 6.0e5, ~"vm.reductions" => 6.0e6},
+                groups => [(group(~"shop:read/1", 2, 0))#{reductions := 9_000_000}]
+            },
             %% An upgrade, once.
             #{
                 loads => fun
