@@ -142,6 +142,12 @@ if_missed(_) -> undefined.
 if_unknown(#{ends_unknown := N, crashes := Crashes}) when N > 0 -> Crashes;
 if_unknown(_) -> undefined.
 
+%% A crash in a callback that was not timed may be an exception, or not.
+if_crashed(#{missed := N, exceptions := Raised, crashes := Crashes}) when N > 0, Crashes > Raised ->
+    Raised;
+if_crashed(_) ->
+    undefined.
+
 %% Less than 0.01 % counts as 0.
 share(Key) ->
     fun
@@ -188,6 +194,7 @@ servers_spec() ->
         waited(~"delay_p90", ~"Waited p90", waited_p90, []),
         waited(~"delay_p99", ~"Waited p99", waited_p99, lower),
         {~"exceptions", ~"Exceptions", count, [lower, ~"Callbacks that failed."], exceptions},
+        bound(low, ~"exceptions", count, fun if_crashed/1),
         {~"crashes", ~"Crashes", count, [lower, ~"Processes that failed."], crashes},
         bound(low, ~"crashes", count, fun if_unknown/1),
         {~"count", ~"Handled", count, ~"Messages handled.", count},

@@ -115,7 +115,7 @@ suite() ->
 slow() -> [{group, beside_others}].
 
 all() ->
-    [{group, pure}, {group, in_nodes}, {group, beside_others}].
+    [{group, pure}, {group, in_nodes}, {group, alone}, {group, beside_others}].
 
 groups() ->
     [
@@ -136,9 +136,9 @@ groups() ->
             a_crash_loop_in_init,
             many_that_end_soon,
             some_that_are_killed_soon,
-            callers_are_not_traced_on_a_full_node,
             alarms
         ]},
+        {alone, [], [callers_are_not_traced_on_a_full_node]},
         {beside_others, [parallel], [
             a_crash_loop, a_crash_loop_in_init, many_that_end_soon, some_that_are_killed_soon
         ]}
@@ -466,6 +466,8 @@ a_crash_loop(_Config) ->
             end,
         ?assert(Busy < 1.2 * True andalso Busy > Least * True, {told, Busy, true, True}),
         ?assert(abs(Count / 10 - Crashes) < 1.5 + 0.02 * Count, {Count, Crashes}),
+        #{~"exceptions" := Raised} = Row,
+        ?assert(Raised =:= Crashes orelse is_number(maps:get(~"exceptions_low", Row, null))),
         %% The messages that end it are messages.
         is_map_key(~"busy_low", Row) andalso is_number(map_get(~"busy_low", Row)) orelse
             ?assertMatch(
