@@ -194,7 +194,7 @@ open(#{function := Function, count := Count, ns := Ns} = Of, At) ->
 %% All return together, with the first one.
 turns(#{turns := Turns}) when is_integer(Turns), Turns > 0 ->
     io_lib:format(
-        "; without ~b calls that it makes of itself as its last step, which end with the first one",
+        "; without ~b calls of itself in its last steps, which end with the first one",
         [Turns]
     );
 turns(_Of) ->

@@ -13,12 +13,16 @@ not return, and of many values: it says that it knows only a part.
 
 -define(TRACED, """
 -module(traced).
--export([fact/1, hot/1, often/0, still/1, turn/1, value/1, values/1]).
+-export([ebb/1, fact/1, flow/1, hot/1, often/0, still/1, turn/1, value/1, values/1]).
 hot(N) -> N + 1.
 often() -> traced:hot(1), often().
 still(Ms) -> timer:sleep(Ms), ok.
 turn(0) -> ok;
 turn(N) -> timer:sleep(20), turn(N - 1).
+ebb(0) -> ok;
+ebb(N) -> timer:sleep(20), flow(N - 1).
+flow(0) -> ok;
+flow(N) -> timer:sleep(20), ebb(N - 1).
 value(_) -> ok.
 fact(0) -> 1;
 fact(N) -> N * traced:fact(N - 1).
@@ -94,7 +98,13 @@ last_steps(_Config) ->
         erpc:cast(Node, traced, turn, [10])
     end),
     found("traced:turn/1: 1 calls?, mean [2-9][0-9]{2} ms", Text),
-    found("without 10 calls that it makes of itself as its last step", Text),
+    found("without 10 calls of itself in its last steps", Text),
+    %% Also if two functions call each other.
+    Both = traced("traced:_", #{what => latency, for_ms => 1500}, fun(Node) ->
+        erpc:cast(Node, traced, ebb, [10])
+    end),
+    found("traced:ebb/1: 1 calls?, mean [2-9][0-9]{2} ms.*; without 5 calls of itself", Both),
+    found("traced:flow/1: 1 calls?, mean [1-9][0-9]{2} ms.*; without 4 calls of itself", Both),
     Endless = traced("traced:turn/1", #{what => latency, for_ms => 1500}, fun(Node) ->
         erpc:cast(Node, traced, turn, [-1])
     end),

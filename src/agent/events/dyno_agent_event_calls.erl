@@ -8,7 +8,7 @@
 %% With `return_trace` a call returns after the calls that it made, also after a tail call. If an
 %% exception leaves a call, its unreturned inner calls are dropped.
 
--export([new/0, call/5, unseen/4, return/3, size/1, depth/2, same/3, last/2, open/1]).
+-export([new/0, call/5, unseen/4, return/3, size/1, depth/2, same/3, last/3, open/1]).
 -export_type([t/0]).
 
 -opaque t() :: #{
@@ -62,12 +62,10 @@ depth(Pid, #{calls := Calls}) -> length(maps:get(Pid, Calls, [])).
 same({Pid, MFA}, Most, #{calls := Calls}) ->
     length([x || {Of, _, _} <- lists:sublist(maps:get(Pid, Calls, []), Most), Of =:= MFA]).
 
--spec last(pid(), t()) -> {mfa(), Tag :: term()} | none.
-last(Pid, #{calls := Calls}) ->
-    case Calls of
-        #{Pid := [{MFA, _, Tag} | _]} -> {MFA, Tag};
-        #{} -> none
-    end.
+-doc "The last calls of a process, the latest first.".
+-spec last(pid(), Most :: pos_integer(), t()) -> [{mfa(), Tag :: term()}].
+last(Pid, Most, #{calls := Calls}) ->
+    [{MFA, Tag} || {MFA, _, Tag} <- lists:sublist(maps:get(Pid, Calls, []), Most)].
 
 -spec open(t()) -> [{pid(), mfa(), Start :: integer(), Tag :: term()}].
 open(#{calls := Calls}) ->

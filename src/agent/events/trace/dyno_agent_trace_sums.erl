@@ -9,8 +9,9 @@
 %% Frequently called functions are sampled: five times a second the breakpoints are set, and removed
 %% after 500 calls.
 %%
-%% A call that a function makes of itself as its last step returns to the caller of the first: the
-%% runtime tells the end of all together. Such calls are counted (`turns`) and not timed.
+%% A call that a function makes of itself as its last step, directly or by others, returns to the
+%% caller of the first: the runtime tells the end of all together. Such calls are counted (`turns`)
+%% and not timed.
 
 -behaviour(dyno_agent_event_tracer).
 
@@ -51,6 +52,8 @@
 -define(WINDOW, 500).
 -define(MOST_SLOW, 10).
 -define(MOST_OPEN, 10_000).
+%% The most functions that call each other as their last steps.
+-define(LONGEST, 30).
 %% The most different values; later ones are merged.
 -define(VALUES, 100).
 
@@ -95,7 +98,7 @@ event(_Other, State) ->
 called(Pid, {Call, {_, Caller, _}}, Time, #{config := #{what := latency} = Config} = State) ->
     #{open := Open, second := Second, all := All} = State,
     MFA = dyno_agent_event:mfa(Call),
-    case is_turn(MFA, Caller, dyno_agent_event_calls:last(Pid, Open)) of
+    case is_turn(MFA, Caller, dyno_agent_event_calls:last(Pid, ?LONGEST, Open)) of
         true ->
             Opened = dyno_agent_event_calls:call(Pid, MFA, Time, {turn, Caller}, bounded(Open)),
             Turn = {turns, MFA},
@@ -119,12 +122,19 @@ called(_Pid, {{_, _, Args}, _}, _Time, #{config := #{what := {argument, N}}} = S
 called(_Pid, _Call, _Time, State) ->
     State.
 
-%% Both return to the same place; otherwise the call returns into the function itself.
-is_turn(MFA, MFA, _Last) -> false;
-is_turn(MFA, Caller, {MFA, {turn, Caller}}) -> true;
-is_turn(MFA, Caller, {MFA, {Caller, _Shown}}) -> true;
-is_turn(MFA, _Caller, {MFA, unseen}) -> true;
-is_turn(_MFA, _Caller, _Last) -> false.
+%% All between return to the same place; otherwise the call returns into the function itself.
+is_turn(MFA, MFA, _Last) ->
+    false;
+is_turn(MFA, _Caller, [{MFA, unseen} | _]) ->
+    true;
+is_turn(MFA, Caller, [{Of, Tag} | Before]) ->
+    returns_to(Caller, Tag) andalso (Of =:= MFA orelse is_turn(MFA, Caller, Before));
+is_turn(_MFA, _Caller, []) ->
+    false.
+
+returns_to(Caller, {turn, Caller}) -> true;
+returns_to(Caller, {Caller, _Shown}) -> true;
+returns_to(_Caller, _Tag) -> false.
 
 plus(Key, Sums) -> maps:update_with(Key, fun(N) -> N + 1 end, 1, Sums).
 
