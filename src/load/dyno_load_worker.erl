@@ -359,6 +359,8 @@ wait_until(Due) ->
     end.
 
 -spec format_error(reason()) -> unicode:chardata().
+format_error({bad_return, Module, init_worker, {error, _} = Value}) ->
+    io_lib:format("~ts:init_worker/2 returned ~0tP", [Module, Value, 12]);
 format_error({bad_return, Module, init_worker, Value}) ->
     io_lib:format(
         "~ts:init_worker/2 returned ~0tP; {ok, WorkerState} is expected", [Module, Value, 12]
@@ -382,5 +384,6 @@ format_error({end_worker_timeout, Module, Workers, TimeoutMs}) ->
     ).
 
 -spec fault(reason()) -> dyno_error:fault().
+fault({bad_return, _, init_worker, {error, _}}) -> dyno;
 fault({bad_return, _, _, _}) -> caller;
 fault(_Reason) -> code.

@@ -26,7 +26,7 @@
 -opaque t() :: #{
     module := module(),
     place := place(),
-    phase := warm_up | measure | finish,
+    phase := warm_up | measure | finish | ended,
     %% Including lost targets, by their names in the recording.
     all := [dyno_targets:target()],
     %% A lost node's readings are lost with it: the last readings of each, their time, and those of
@@ -178,6 +178,8 @@ event({without, Node, Instruments, Reason}, _NowMs, Run) ->
     {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
 event(finish, _NowMs, #{phase := measure} = Run) ->
     {Run, [{tell, {phase, finish}}, read, load_result]};
+event(finish, _NowMs, #{phase := finish} = Run) ->
+    {Run, [load_result]};
 event(finish, _NowMs, Run) ->
     {Run, []}.
 
@@ -201,7 +203,7 @@ load_event({finished, DurationNs}, _NowMs, #{ends_ms := EndsMs} = Run) ->
     Finished = told({duration_ns, DurationNs}, Run#{ends_ms := Ends, phase := finish}),
     {Finished, [{tell, {phase, finish}}, read, close]};
 load_event({ended, Result}, _NowMs, Run) ->
-    {told({load, Result}, Run), [{stop, complete}]};
+    {told({load, Result}, Run#{phase := ended}), [{stop, complete}]};
 load_event({failed, Error}, _NowMs, Run) ->
     {Run, [{stop, failure(~"load", Error)}]};
 load_event({run_info, Info}, _NowMs, Run) ->

@@ -563,5 +563,8 @@ sentences(_Config) ->
         ]
     ],
     ?assertEqual(caller, dyno_error:fault({dyno_load_worker, {bad_return, s, operation, no}})),
+    %% A worker that says why it could not be prepared has failed: the suite is right.
+    Away = {dyno_load_worker, {bad_return, s, init_worker, {error, away}}},
+    ?assertEqual({dyno, 3}, {dyno_error:fault(Away), dyno_error:exit_status(Away)}),
     ?assertEqual(code, dyno_error:fault({dyno_load, {worker_died, s, killed}})),
     ?assertEqual(dyno, dyno_error:fault({dyno_load, {node_lost, Down}})).

@@ -187,7 +187,8 @@ from_the_warm_up_to_the_end(_Config) ->
     ),
     ?assertMatch([#{name := a@h}], map_get(nodes, Recorded)).
 
-%% What is measured is read, once there is something: in the end the instruments were read already.
+%% What is measured is read, once there is something: in the end the instruments were read already,
+%% and then the load's results were told.
 is_interrupted_in_each_phase(_Config) ->
     [
         begin
@@ -202,7 +203,8 @@ is_interrupted_in_each_phase(_Config) ->
             {[], [], 0},
             {[warm()], [], 0},
             {[warm(), started()], [finish, read, load_result], 1_050_000_000},
-            {[warm(), started(), finished()], [], 1_000_000_000}
+            {[warm(), started(), finished()], [load_result], 1_000_000_000},
+            {[warm(), started(), finished(), ended()], [], 1_000_000_000}
         ]
     ].
 
