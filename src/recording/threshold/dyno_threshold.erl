@@ -242,7 +242,7 @@ missing(#{~"status" := Status} = Holder, Document) ->
         {true, _} ->
             nothing;
         {false, #{~"duration_ns" := Ns}} when is_integer(Ns), Ns < AskedMs * 1_000_000 ->
-            ["only ", dyno_recording_cut_short:seen(Ns, AskedMs), " were observed"];
+            ["the run ended after ", dyno_recording_cut_short:seen(Ns, AskedMs)];
         {false, _} ->
             "the run was cut short"
     end.

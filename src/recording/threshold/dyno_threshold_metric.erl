@@ -90,6 +90,8 @@ find({metric, Name}, Node, Run) ->
             case is_of_success(Name) andalso value(~"errors.rate", Node, Run) of
                 {ok, Rate, _} when Rate == 1 ->
                     {error, "no operation succeeded"};
+                {error, _} = None ->
+                    None;
                 _ ->
                     Names = names(named(~"metrics", Run), named(~"series", Run)),
                     {error, [reason("there is no such metric", Run), closest(Name, Names)]}
@@ -175,7 +177,7 @@ of_started(Name, {ok, Value, Unit} = Found, Run) ->
                 {~"latency", {true, false}} ->
                     {ok, Value, Unit, {Value, unknown}};
                 {~"latency", {false, true}} ->
-                    {ok, Value, Unit, {unknown, Value}};
+                    {ok, Value, Unit, {least(Value, Run), Value}};
                 {~"latency", _} ->
                     Found;
                 {_, Limited} ->
@@ -189,6 +191,19 @@ of_started(Name, {ok, Value, Unit} = Found, Run) ->
     end;
 of_started(_Name, Found, _Run) ->
     Found.
+
+%% A target that serves in order answers by at most the greatest lateness later, and answers may be
+%% read as late as operations begin. More than both is the target's.
+least(Value, Run) ->
+    case [H || #{~"name" := ~"load.schedule_lag"} = H <- maps:get(~"histograms", Run, [])] of
+        [Lag | _] ->
+            case Value - 2 * dyno_recording:quantile(Lag, 1.0) of
+                Least when Least > 0 -> Least;
+                _ -> unknown
+            end;
+        [] ->
+            unknown
+    end.
 
 %% A search that the generator ended gives a rate that may be higher.
 is_search_limited(Run) ->
@@ -271,6 +286,8 @@ metric(Name, undefined, Run) ->
                 %% Operations that never ended may have failed: only the ends are known.
                 {<<_/binary>>, #{~"low" := Low, ~"high" := High}} ->
                     {ok, unknown, Unit, {Low, High}};
+                {~"errors.rate", #{~"count" := 0}} ->
+                    {error, "no operation ended"};
                 _ ->
                     number(Value, Unit, why_none(Name, Run))
             end;
@@ -466,8 +483,8 @@ closest(Name, Names) ->
     dyno_similar:closest_are(dyno_similar:closest(Name, Names)).
 
 %% An incomplete run may lack values.
-reason(Text, #{~"id" := _, ~"status" := Status}) when Status =/= ~"complete" ->
-    [Text, " (the run is ", Status, ")"];
+reason(_Text, #{~"id" := _, ~"status" := Status}) when Status =/= ~"complete" ->
+    ["it was not measured (the run is ", Status, ")"];
 reason(Text, _) ->
     Text.
 

@@ -391,6 +391,25 @@ operations_that_never_started(_) ->
             {"phase.at_peak.throughput > 200 /s", [~"fail", ~"fail", ~"unknown", ~"fail"]}
         ]
     ],
+    %% A late generator is no excuse for more than it was late: at most 2 ms.
+    Late = fun(Text) ->
+        #{metrics := Metrics, histograms := Histograms} = Run = run(~"10", 10, 5_000_000),
+        Limited = #{name => ~"load.generator_limited", value => 1, unit => count},
+        Lags = histogram(~"load.schedule_lag", #{}, 1, 2_000),
+        New = dyno_recording:put(dyno_recording:new(test, ~"a", #{}, #{}), status, complete),
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        [#{~"result" := Is}] = dyno_threshold:evaluate(
+            Threshold,
+            dyno_recording:add_run(New, Run#{
+                metrics := [Limited | Metrics], histograms := [Lags | Histograms]
+            })
+        ),
+        Is
+    end,
+    ?assertEqual(
+        [~"fail", ~"unknown", ~"pass"],
+        [Late(["latency.p99 < ", Limit]) || Limit <- ["0.9 ms", "3 ms", "10 ms"]]
+    ),
     %% A search that the generator ended: the rate may be higher.
     Searched = fun(High) ->
         #{metrics := Metrics} = Run = run(~"10", 10, 5_000_000),
@@ -511,15 +530,28 @@ unknown_when_not_measured(_) ->
      || Text <- Expected
     ],
     %% Its name is right, so no other name is offered.
-    Failing = dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), #{
-        id => ~"4",
-        size => 4,
-        status => complete,
-        metrics => [#{name => ~"errors.rate", value => 1, unit => ratio}]
-    }),
-    {ok, Threshold} = dyno_threshold:parse("latency.p99 < 100 ms"),
-    [#{~"result" := ~"unknown", ~"text" := Told}] = dyno_threshold:evaluate(Threshold, Failing),
-    ?assertEqual(~"latency.p99 is not known at size 4: no operation succeeded", Told).
+    Told = fun(Text, Status, Rate, Count) ->
+        Errors = #{name => ~"errors.rate", value => Rate, unit => ratio, count => Count},
+        Run = #{id => ~"4", size => 4, status => Status, metrics => [Errors || Count =/= none]},
+        {ok, Threshold} = dyno_threshold:parse(Text),
+        New = dyno_recording:new(test, ~"a", #{}, #{}),
+        [#{~"result" := ~"unknown", ~"threshold" := #{~"value" := null}, ~"text" := Said}] =
+            dyno_threshold:evaluate(Threshold, dyno_recording:add_run(New, Run)),
+        Said
+    end,
+    NotKnown = ~"latency.p99 is not known at size 4: ",
+    Limit = "latency.p99 < 100 ms",
+    ?assertEqual(<<NotKnown/binary, "no operation succeeded">>, Told(Limit, complete, 1, 9)),
+    %% Of no operation no share failed.
+    ?assertEqual(<<NotKnown/binary, "no operation ended">>, Told(Limit, failed, 0, 0)),
+    ?assertEqual(
+        ~"errors.rate is not known at size 4: no operation ended",
+        Told("errors.rate < 1 %", complete, 0, 0)
+    ),
+    ?assertEqual(
+        <<NotKnown/binary, "it was not measured (the run is failed)">>,
+        Told(Limit, failed, none, none)
+    ).
 
 %% The kind of a suite's own metric is only known from the recording.
 %% A limit within what the value may be: decided by the value where that is told well enough.
