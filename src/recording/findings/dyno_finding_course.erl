@@ -132,7 +132,7 @@ away(Run, At) ->
             severity => warning,
             subject => ~"throughput",
             value => Share,
-            text => text("~ts no operation succeeded for about ~ts, ~ts of the run", [
+            text => text("~ts no operation succeeded for at least ~ts, ~ts of the run", [
                 At, dyno_unit:format(LongNs, ~"ns"), dyno_unit:format(Share, ~"ratio")
             ]),
             advice => <<

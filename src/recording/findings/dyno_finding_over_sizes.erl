@@ -226,11 +226,16 @@ offered(Throughputs, Offered, {Label, Sizes} = Test) ->
         Test,
         fun(Size, V) ->
             Rate = map_get(Size, Offered),
+            Format = "~ts throughput is ~ts, ~ts of the ~ts that were offered~ts",
+            Share = dyno_unit:format(V / Rate, ~"ratio"),
+            Generator = [{~"", ?GENERATOR} || maps:get(Size, Limited, 0) > 0],
+            Full = dyno_finding_tail:full(lists:last(proplists:get_value(Size, Sizes))),
+            {Cause, Advice} = hd(Generator ++ Full ++ [{~"", ~""}]),
             #{
-                text => io_lib:format("~ts throughput is ~ts, ~ts of the ~ts that were offered", [
-                    with(Size, Label), rate(V), dyno_unit:format(V / Rate, ~"ratio"), rate(Rate)
+                text => io_lib:format(Format, [
+                    with(Size, Label), rate(V), Share, rate(Rate), Cause
                 ]),
-                advice => hd([?GENERATOR || maps:get(Size, Limited, 0) > 0] ++ [~""])
+                advice => Advice
             }
         end
     ).

@@ -11,7 +11,7 @@ it also waits in its loop, which no function of the application calls. A process
 is named too. A sleeping process waits for no message.
 """.
 
--export([is_far/1, cause/2, longest/2]).
+-export([is_far/1, cause/2, full/1, longest/2]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -23,6 +23,13 @@ is named too. A sleeping process waits for no message.
 -define(MOST_NAMED, 2).
 %% If other programs take more of the processors, work waits for one.
 -define(MOST_OF_ALL, 0.5).
+%% A call is long by this share of p99, and if it is so many times the median.
+-define(LONG_SHARE, 0.2).
+-define(LONGER, 5).
+-define(SHORTEN, <<
+    "Shorten the wait, or have the work done by a process of its own: all messages behind it wait "
+    "as long."
+>>).
 
 -doc "The median and p99 of the response time, if far apart.".
 -spec is_far(dyno_recording:run()) -> {true, P50 :: number(), P99 :: number()} | false.
@@ -51,10 +58,11 @@ cause(Run, Others) ->
         ])
      || {Ns, Which, Server, Name} <- longest(all, Run)
     ],
-    case {waits(Run) ++ Callback, dyno_finding_course:absence(Run)} of
+    Seen = waits(Run) ++ Callback,
+    case {Seen ++ [Of || Seen =:= [], Of <- long_calls(Run)], dyno_finding_course:absence(Run)} of
         {[], {ok, LongNs, _}} ->
             {
-                [": no operation succeeded for about ", dyno_unit:format(LongNs, ~"ns")],
+                [": no operation succeeded for at least ", dyno_unit:format(LongNs, ~"ns")],
                 ~"",
                 ~"Look why the target was away: stopped, or waiting for something itself?"
             };
@@ -72,14 +80,42 @@ cause(Run, Others) ->
                 ~"Measure the servers of the targets (--servers): the longest callbacks are named."
             };
         {Parts, _} ->
-            {[": ", lists:join("; ", Parts)], ~"", <<
-                "Shorten the wait, or have the work done by a process of its own: all messages "
-                "behind it wait as long."
-            >>}
+            {[": ", lists:join("; ", Parts)], ~"", ?SHORTEN}
     end.
 
+%% The rare call that computes longest, if much longer than the median response.
+long_calls(Run) ->
+    Long = [
+        {TotalNs / Calls, Function}
+     || {true, P50, P99} <- [is_far(Run)],
+        #{~"function" := Function, ~"calls" := Calls, ~"total_time_low" := TotalNs} <-
+            dyno_recording:rows(Run, ~"functions"),
+        is_number(Calls),
+        Calls > 0,
+        is_number(TotalNs),
+        TotalNs / Calls >= max(?LONG_SHARE * P99, ?LONGER * P50)
+    ],
+    case Long of
+        [] ->
+            [];
+        _ ->
+            {Ns, Function} = lists:max(Long),
+            Format = "a call of ~ts takes ~ts of processor time or more",
+            [text(Format, [Function, dyno_unit:format(Ns, ~"ns")])]
+    end.
+
+-doc "The process that waits inside a call for most of the time, and advice, if there is one.".
+-spec full(dyno_recording:run()) -> [{Text :: binary(), Advice :: binary()}].
+full(Run) ->
+    [
+        {<<": ", Text/binary>>, ?SHORTEN}
+     || {Share, Text} <- lists:sublist(waiting(Run), 1), Share >= ?MOST_OF_ALL
+    ].
+
 %% In dyno's own node the load's workers wait for the target, or for their time.
-waits(Run) ->
+waits(Run) -> [Text || {_, Text} <- waiting(Run)].
+
+waiting(Run) ->
     Rows = [
         R
      || #{~"waiting" := N, ~"processes" := Group} = R <- dyno_recording:rows(Run, ~"waiting"),
@@ -95,8 +131,9 @@ waits(Run) ->
         N >= ?LEAST_WAITING,
         is_map_key(Group, Idle) orelse is_for_reply(Call)
     ],
+    Format = "~ts waits in ~ts, called by ~ts (~ts)",
     [
-        text("~ts waits in ~ts, called by ~ts (~ts)", [Group, Call, Caller, mean(N, Group, Run)])
+        {N, text(Format, [Group, Call, Caller, mean(N, Group, Run)])}
      || {_, #{
             ~"processes" := Group, ~"caller" := Caller, ~"call" := Call, ~"waiting" := N
         }} <- lists:sublist(lists:reverse(lists:keysort(1, Inside)), ?MOST_NAMED)

@@ -132,7 +132,7 @@ away(_Config) ->
     Throughput = Up ++ [0, 0, 0, 0, 0] ++ Up ++ [500],
     Errors = lists:duplicate(5, 0) ++ [25, 50, 50, 50, 50] ++ lists:duplicate(6, 0),
     ?assertEqual(
-        [{warning, ~"at size 4 no operation succeeded for about 1 s, 31.3 % of the run"}],
+        [{warning, ~"at size 4 no operation succeeded for at least 1 s, 31.3 % of the run"}],
         said([{~"load.throughput", Throughput}, {~"load.errors", Errors}])
     ),
     %% Long operations, without an error; few operations.
@@ -147,5 +147,5 @@ away(_Config) ->
         [Run] = dyno_recording:runs(document(Series, [])),
         unicode:characters_to_binary(element(1, dyno_finding_tail:cause(Run, 0.0)))
     end,
-    ?assertEqual(~": no operation succeeded for about 1 s", Cause(lists:duplicate(16, 500))),
+    ?assertEqual(~": no operation succeeded for at least 1 s", Cause(lists:duplicate(16, 500))),
     ?assertEqual(~"", Cause(Throughput)).

@@ -10,7 +10,7 @@
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [dyno_itself_is_no_cause, other_programs].
+all() -> [dyno_itself_is_no_cause, other_programs, a_call_that_computes, a_full_server].
 
 %% The target is in dyno's own node: the load's workers wait for it, and more of them.
 dyno_itself_is_no_cause(_Config) ->
@@ -47,3 +47,59 @@ other_programs(_Config) ->
     ?assertEqual(~": other programs took at least 90 % of the processors", Busy),
     ?assertMatch({0, _}, binary:match(End, ~"End the other programs")),
     ?assertMatch({~"", <<"Measure the servers", _/binary>>}, Said(0.1)).
+
+%% A rare call that computes is the cause, though other programs take the processors, too.
+a_call_that_computes(_Config) ->
+    Columns = [
+        {~"function", ~"Function", string, key, 1},
+        {~"calls", ~"Calls", count, 2},
+        {~"total_time_low", ~"Total, from", {number, ~"ns"}, 3}
+    ],
+    Cause = fun(Calls) ->
+        Functions = [
+            {~"s:handle_call/3", 900, 900_000}, {~"s:handle_info/2", Calls, 711_000_000}
+        ],
+        Run = run([table(~"functions", Columns, Functions)], [
+            {~"latency.p50", 250_000, ~"ns"},
+            {~"latency.p99", 673_000_000, ~"ns"},
+            {~"operations.count", 900, ~"count"}
+        ]),
+        unicode:characters_to_binary(element(1, dyno_finding_tail:cause(Run, 0.6)))
+    end,
+    ?assertEqual(
+        ~": a call of s:handle_info/2 takes 237 ms of processor time or more", Cause(3)
+    ),
+    ?assertMatch(<<": other programs took", _/binary>>, Cause(900)),
+    ?assertMatch(<<": other programs took", _/binary>>, Cause(0)).
+
+%% A server that nearly always waits inside a call is why no more is done.
+a_full_server(_Config) ->
+    Columns = [
+        {~"call", ~"Waits in", string, key, 1},
+        {~"caller", ~"Called by", string, key, 2},
+        {~"processes", ~"Processes", string, key, 3},
+        {~"waiting", ~"Waiting", {number, ~"count"}, 4}
+    ],
+    Full = fun(Waiting) ->
+        Rows = [
+            {~"gen_server:loop/5", undefined, ~"cap", 1 - Waiting},
+            {~"timer:sleep/1", ~"cap:handle_call/3", ~"cap", Waiting}
+        ],
+        [Text || {Text, _} <- dyno_finding_tail:full(run([table(~"waiting", Columns, Rows)], []))]
+    end,
+    [Text] = Full(0.9),
+    ?assertMatch({0, _}, binary:match(Text, ~": cap waits in timer:sleep/1, called by cap:handle_call")),
+    ?assertEqual([], Full(0.2)).
+
+table(Name, Columns, Rows) ->
+    dyno_recording_table:make(#{name => Name, title => Name, columns => Columns}, Rows).
+
+run(Tables, Metrics) ->
+    Run = #{
+        id => ~"1",
+        size => 1,
+        status => complete,
+        tables => Tables,
+        metrics => [#{name => Name, value => V, unit => Unit} || {Name, V, Unit} <- Metrics]
+    },
+    hd(dyno_recording:runs(dyno_recording:add_run(dyno_recording:new(test, ~"a", #{}, #{}), Run))).
