@@ -4,15 +4,15 @@
 -module(dyno_servers_names).
 -moduledoc false.
 %% Common names of processes: `worker_1` and `worker_22` of one module are worker_N, one series in
-%% sinks and one row in tables. A name without such a sibling keeps its digits, like s3_uploader; a
-%% module's name always does. A common name stays common, so that a receiver's series keeps its name
+%% sinks and one row in tables; numbers that all have stay. A name without such a sibling keeps its
+%% digits, like s3_uploader; a module's name always does. A common name stays common, so that a receiver's series keeps its name
 %% when processes end. Bounded, pure.
 
--export([new/0, add/2, common/2, pattern/1]).
+-export([new/0, add/2, common/2]).
 -export_type([t/0]).
 
--doc "By module and pattern: the only name seen, or `several`.".
--opaque t() :: #{{Module :: binary(), Pattern :: binary()} => binary() | several}.
+-doc "By module and pattern: the parts of the common name.".
+-opaque t() :: #{{Module :: binary(), Pattern :: binary()} => [binary()]}.
 
 -define(MOST_PATTERNS, 10_000).
 
@@ -30,15 +30,19 @@ with_name(#{labels := #{name := Name, module := Module}}, Names) ->
             Names;
         Pattern ->
             Key = {Module, Pattern},
+            Parts = re:split(Name, "([0-9]+)", [unicode]),
             case Names of
-                #{Key := Name} -> Names;
-                #{Key := _} -> Names#{Key := several};
-                #{} when map_size(Names) < ?MOST_PATTERNS -> Names#{Key => Name};
+                #{Key := Parts} -> Names;
+                #{Key := Common} -> Names#{Key := lists:zipwith(fun in_common/2, Common, Parts)};
+                #{} when map_size(Names) < ?MOST_PATTERNS -> Names#{Key => Parts};
                 #{} -> Names
             end
     end;
 with_name(_Unnamed, Names) ->
     Names.
+
+in_common(Part, Part) -> Part;
+in_common(_Number, _Other) -> ~"N".
 
 -doc "The common name of a process and its siblings.".
 -spec common(dyno_servers_window:sum(), t()) -> binary().
@@ -46,12 +50,7 @@ common(#{kind := module, labels := #{name := Name}}, _Names) ->
     Name;
 common(#{labels := #{name := Name} = Labels}, Names) ->
     Pattern = pattern(Name),
-    case maps:get({maps:get(module, Labels, ~""), Pattern}, Names, several) of
-        several -> Pattern;
-        Only -> Only
-    end.
+    iolist_to_binary(maps:get({maps:get(module, Labels, ~""), Pattern}, Names, Pattern)).
 
--doc "The name with N for its numbers.".
--spec pattern(binary()) -> binary().
 pattern(Name) ->
     iolist_to_binary(re:replace(Name, "[0-9]+", "N", [global, unicode])).

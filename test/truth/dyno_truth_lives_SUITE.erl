@@ -254,6 +254,9 @@ names_that_have_no_sibling_keep_their_digits(_Config) ->
         named(registered, ~"s4_uploader", ~"other"),
         named(registered, ~"worker_1", ~"pool"),
         named(registered, ~"worker_22", ~"pool"),
+        named(registered, ~"s2_disk_1", ~"disk"),
+        named(registered, ~"s2_disk_2", ~"disk"),
+        named(registered, ~"s2_disk_7", ~"disk"),
         named(label, ~"{shard,7}", ~"shard"),
         named(module, ~"MyApp.V2.Cache", ~"MyApp.V2.Cache"),
         named(module, ~"MyApp.V3.Cache", ~"MyApp.V3.Cache")
@@ -265,6 +268,9 @@ names_that_have_no_sibling_keep_their_digits(_Config) ->
             ~"s4_uploader",
             ~"worker_N",
             ~"worker_N",
+            ~"s2_disk_N",
+            ~"s2_disk_N",
+            ~"s2_disk_N",
             ~"{shard,7}",
             ~"MyApp.V2.Cache",
             ~"MyApp.V3.Cache"
