@@ -1019,6 +1019,13 @@ static int is_jump(word at) {
            ((text[0] == 0x40 && text[1] == 0xe9) || (text[12] == 0x40 && text[13] == 0xe9));
 }
 
+// Whether a word of the stack is no return address but the begin of a function's code, behind its
+// name: a call that is timed keeps there the function timed before it.
+static int is_begin(word at, word atoms) {
+    word words[3];
+    return (at & 7) == 0 && peek(at - sizeof words, words, sizeof words) && is_mfa(words, atoms);
+}
+
 static ERL_NIF_TERM mfa_term(ErlNifEnv *env, int is_found, const struct mfa *mfa) {
     return is_found ? enif_make_tuple3(env, (ERL_NIF_TERM)mfa->module, (ERL_NIF_TERM)mfa->function,
                                        enif_make_uint(env, (unsigned)mfa->arity))
@@ -1076,7 +1083,8 @@ static ERL_NIF_TERM each(ErlNifEnv *env, const ERL_NIF_TERM argv[], int of_calle
             return enif_make_badarg(env);
         }
         int is_found = of_callee ? callee_at(code, at, atoms, &mfa)
-                                 : !is_jump(at) && function_at(code, at, MOST_CODE, atoms, &mfa);
+                                 : !is_jump(at) && !is_begin(at + 1, atoms) &&
+                                       function_at(code, at, MOST_CODE, atoms, &mfa);
         names = enif_make_list_cell(env, mfa_term(env, is_found, &mfa), names);
     }
     enif_make_reverse_list(env, names, &list);

@@ -321,8 +321,15 @@ is_growing(#{in_time := InTime, early := Early, early_ns := EarlyNs} = Snapshot,
     %% Three of four operations meet less than three quarters of a steadily growing queue; almost
     %% none meet the queue of a target that stood still only at the end.
     Met = dyno_histogram:quantile(map_get(response, Snapshot), 0.75) * PerNs,
-    UnderWay > ?MUCH_MORE * PerNs * EarlyNs / Early + ?FEW_MORE andalso
-        Met > ?MET * UnderWay.
+    (UnderWay > ?MUCH_MORE * PerNs * EarlyNs / Early + ?FEW_MORE andalso
+        Met > ?MET * UnderWay) orelse
+        is_growing_fast(Snapshot, Ns).
+
+%% Early arrivals wait longer than the part lasts, too, and later ones longer still.
+is_growing_fast(#{early := Early, early_ns := EarlyNs, response := Response}, Ns) ->
+    #{count := Count, sum := SumNs} = Response,
+    EarlyNs > ?MET * Ns * Early andalso Count > Early andalso
+        (SumNs - EarlyNs) / (Count - Early) > ?MUCH_MORE * EarlyNs / Early.
 
 -doc "Merges several lists of errors, the most frequent first.".
 -spec merge_errors([[failed()]]) -> [failed()].

@@ -5,8 +5,8 @@
 -moduledoc false.
 %% Common names of processes: `worker_1` and `worker_22` of one module are worker_N, one series in
 %% sinks and one row in tables; numbers that all have stay. A name without such a sibling keeps its
-%% digits, like s3_uploader; a module's name always does. A common name stays common, so that a receiver's series keeps its name
-%% when processes end. Bounded, pure.
+%% digits, like s3_uploader; a module's name always does. A common name stays common, so that a
+%% receiver's series keeps its name when processes end. Bounded, pure.
 
 -export([new/0, add/2, common/2]).
 -export_type([t/0]).

@@ -48,6 +48,7 @@ groups() ->
             large_collections_count_for_the_function_that_goes_on,
             short_processes_and_bifs_are_named,
             match_specifications_count_for_their_process,
+            timed_calls_add_no_function,
             a_saturated_node_is_sampled,
             a_second_sampler_is_refused,
             without_a_library_processes_are_asked,
@@ -267,6 +268,24 @@ match_specifications_count_for_their_process(_Config) ->
         true = exit(Pid, kill),
         ?assert(Scheduler < 0.15, Scheduler),
         ?assertMatch([_ | _], [x || {_, Stack, _} <- Stacks, lists:member({ets, select, 2}, Stack)])
+    end).
+
+%% A timed call keeps the function timed before it on the stack: sort/1, behind increment/1.
+timed_calls_add_no_function(_Config) ->
+    on_node(required, fun(Node, Sampler, Agent) ->
+        {ok, _} = dyno_agent:start(Agent, dyno_agent_calls, #{
+            patterns => [{bench_cases, sort, 1}, {bench_cases, quicksort, 1}],
+            measures => [call_time]
+        }),
+        Pid = erpc:call(Node, bench_cases, start, [five]),
+        timer:sleep(300),
+        ok = dyno_agent_instrument:restart(Sampler),
+        #{stacks := Stacks} = sampled(Sampler, 400, 10_000),
+        true = exit(Pid, kill),
+        Has = fun(Function, Stack) -> lists:member({bench_cases, Function, 1}, Stack) end,
+        Sorting = [Stack || {_, Stack, _} <- Stacks, Has(quicksort, Stack)],
+        ?assertMatch([_ | _], Sorting),
+        ?assertEqual([], [Stack || Stack <- Sorting, Has(increment, Stack)])
     end).
 
 %% The trial gets a scheduler beside 300 processes that compute.
