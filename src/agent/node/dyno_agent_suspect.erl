@@ -351,6 +351,9 @@ ports(Links) ->
         {name, Name} <- [erlang:port_info(Port, name)]
     ].
 
+%% The reference of a socket is opaque, and is all that a process that waits for it shows.
+-dialyzer({no_opaque, sockets/2}).
+
 %% A socket that is no port monitors who waits for it, by its own reference. Who waits for a port of
 %% another process monitors that.
 sockets(Pid, {socket, _, _}) ->
