@@ -139,6 +139,10 @@ waited(Name, Title, Key, Properties) ->
 if_missed(#{missed := N, wall_ns := Ns}) when N > 0 -> Ns;
 if_missed(_) -> undefined.
 
+%% One that was not timed may have been the longest.
+if_longer(#{missed := N, max := Ns}) when is_integer(N), N > 0 -> Ns;
+if_longer(_) -> undefined.
+
 if_unknown(#{ends_unknown := N, crashes := Crashes}) when N > 0 -> Crashes;
 if_unknown(_) -> undefined.
 
@@ -163,6 +167,7 @@ times() ->
         {~"p99", ~"p99", ns, [lower, ~"99 of 100 took no longer."], p99},
         {~"p99_9", ~"p99.9", ns, [lower, ~"999 of 1,000 took no longer."], p999},
         {~"max", ~"Longest", ns, [lower, ~"The longest callback."], max},
+        bound(low, ~"max", ns, fun if_longer/1),
         {~"min", ~"Shortest", ns, ~"The shortest callback.", min},
         {~"stdev", ~"Standard deviation", ns, ~"Of the wall times.", stdev},
         {~"range", ~"Range", ns, ~"From the shortest to the longest.", range}

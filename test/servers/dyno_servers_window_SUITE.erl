@@ -50,6 +50,7 @@ groups() ->
             warnings_come_before_notes,
             a_recording_is_valid_and_shown,
             no_more_are_missed_than_there_were,
+            one_that_was_missed_may_be_the_longest,
             an_alarm_rings_once
         ]}
     ].
@@ -829,6 +830,31 @@ a_lost_node_has_rates_of_its_own_time(_Config) ->
         [{~"lo of a@h", 1.0, 0.1}, {~"lo of b@h", 1.0, 0.1}],
         lists:sort([{Cell(~"server", R), Cell(~"rate", R), Cell(~"busy", R)} || R <- Rows])
     ).
+
+one_that_was_missed_may_be_the_longest(_Config) ->
+    Longest = fun(Missed) ->
+        Callback = callback(~"handle_call", [10_000, 30_000]),
+        Server = (server(~"s", s, [Callback#{count := 2 + Missed, missed := Missed}]))#{
+            missed := Missed
+        },
+        Total = dyno_servers_total:add(
+            dyno_servers_window:new([window([Server])]), dyno_servers_total:new()
+        ),
+        #{tables := Tables} = dyno_servers_recording:run(Total, #{
+            group => process, lost => #{}, dropped => 0, sinks => []
+        }),
+        [
+            maps:from_list([
+                {Name, Cell}
+             || {#{name := Name}, Cell} <- lists:zip(Columns, Row),
+                lists:member(Name, [~"max", ~"max_low"])
+            ])
+         || #{name := Table, columns := Columns, rows := [Row]} <- Tables,
+            lists:member(Table, [~"servers", ~"callbacks"])
+        ]
+    end,
+    [?assertMatch(#{~"max" := Ns, ~"max_low" := Ns}, Of) || Of <- [_, _] = Longest(1)],
+    [?assertNot(is_map_key(~"max_low", Of)) || Of <- [_, _] = Longest(0)].
 
 a_recording_is_valid_and_shown(_Config) ->
     Blocked = (server(~"blocked", blocker, [callback(~"handle_call", [800_000_000])]))#{
