@@ -205,10 +205,9 @@ shares_are_those_of_the_clock(_Config) -> shares_of(mixed).
 comparisons_count_for_the_function_that_compares(_Config) -> shares_of(sorts).
 
 shares_of(Kind) ->
-    on_node(required, fun(Node, Sampler, _Agent) ->
+    on_node(bench_cases:quiet(), required, fun(Node, Sampler, _Agent) ->
         Pid = erpc:call(Node, bench_cases, start, [Kind]),
         timer:sleep(300),
-        %% The truth is by a clock that also passes while others have the processor.
         dyno_tries:hold(3, fun() ->
             ok = dyno_agent_instrument:restart(Sampler),
             _ = erpc:call(Node, bench_cases, times, []),
