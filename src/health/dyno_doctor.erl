@@ -248,7 +248,7 @@ searching(#{results := #{dyno_agent_look := #{looks := [_ | _] = Looks} = Of} = 
         not dyno_health_look:is_system(Top)
     ]),
     Found = dyno_health_receives:among(Node, lists:sublist(Tops, ?MOST_SEARCHED)),
-    Last = (lists:last(Looks))#{searching => Found},
+    Last = maps:merge(lists:last(Looks), Found),
     Read#{results := All#{dyno_agent_look := Of#{looks := lists:droplast(Looks) ++ [Last]}}};
 searching(Read) ->
     Read.

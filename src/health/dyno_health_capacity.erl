@@ -5,7 +5,7 @@
 -moduledoc false.
 %% The limits of the VM: distance, and time until reached.
 
--export([checks/0]).
+-export([checks/0, newest_atoms/1]).
 
 -import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, at/2, of_last/2, growth/2]).
 -import(dyno_health_look, [suspects/1, place_of/1, groups/1, last/1]).
@@ -50,9 +50,13 @@ few_end(Name, Looks) ->
 grows(Name, PerS, Count, Limit, Looks) ->
     LeftS = (Limit - Count) / PerS,
     Newest = [
-        text(" One of the newest waits in ~ts.", [place_of(Asked)])
+        [
+            text(" One of the newest waits in ~ts", [place_of(Asked)]),
+            [["; ", By, " started it"] || #{~"parent" := By} <- [Last], By =/= ~""],
+            "."
+        ]
      || {_, Asked} <- suspects(Looks),
-        #{~"group" := Of} <- [lists:last(Asked)],
+        #{~"group" := Of} = Last <- [lists:last(Asked)],
         Of =:= Name
     ],
     finding(soon(LeftS, ?DAY_S), {processes_grow, processes_per_s, 75}, {Name, PerS}, #{
@@ -86,8 +90,8 @@ atoms(Looks) ->
                         "the node ends",
                         [count(PerS), count(Limit), seconds(LeftS)]
                     ),
-                    evidence => text("~ts now; no module was loaded meanwhile.~ts~ts", [
-                        count(Last), newest(Looks), Makes
+                    evidence => text("~ts now; no module was loaded meanwhile. ~ts~ts", [
+                        count(Last), newest_atoms(Looks), Makes
                     ]),
                     advice =>
                         "Now: see who makes them (the command below). Only a restart frees atoms, "
@@ -128,9 +132,11 @@ count_of(Name) ->
         end
     end.
 
-newest(Looks) ->
+-doc "The newest atoms, in a sentence.".
+-spec newest_atoms([dyno_health_look:look()]) -> binary().
+newest_atoms(Looks) ->
     case of_last([~"newest_atoms"], Looks) of
-        [_ | _] = Atoms -> text(" The newest are ~ts.", [lists:join(", ", Atoms)]);
+        [_ | _] = Atoms -> text("The newest are ~ts.", [lists:join(", ", Atoms)]);
         _ -> ~""
     end.
 
@@ -230,7 +236,7 @@ most(~"tables", _All, Looks) ->
         "~ts of them have the name ~ts."
     );
 most(~"atoms", _All, Looks) ->
-    string:trim(newest(Looks));
+    newest_atoms(Looks);
 most(_Of, _All, _Looks) ->
     ~"".
 

@@ -5,12 +5,12 @@
 -moduledoc false.
 %% Costs of the program: restarts, the code server, timers, persistent terms.
 
--export([checks/0, busiest/1, busiest_group/1]).
+-export([checks/0, busiest/1, who_works/1, busiest_group/1]).
 
 -import(dyno_health_look, [finding/4, text/2, show/2, count/1, seconds/1, of_last/2, mean/2]).
 -import(dyno_health_look, [growth/2]).
 -import(dyno_health_look, [known/3, suspects/1, span/1, sets/1, place_of/1, groups/1]).
--import(dyno_health_look, [waiting_in/2, last/1, enough/2]).
+-import(dyno_health_look, [waiting_in/2, last/1, enough/2, grouped/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Reductions of the code server. A search for a module that is missing takes hundreds.
@@ -61,6 +61,18 @@ busiest(Looks) ->
             none
     end.
 
+-doc "The busiest process, in a sentence.".
+-spec who_works([dyno_health_look:look()]) -> binary().
+who_works(Looks) ->
+    case busiest(Looks) of
+        none ->
+            ~"";
+        {Name, Share, Place, _} ->
+            text("Of those that were asked ~ts works most (~b % of all reductions), in ~ts.", [
+                Name, round(100 * Share), Place
+            ])
+    end.
+
 -doc "The function whose processes work most, their share, and their number; not of a large node.".
 -spec busiest_group([dyno_health_look:look()]) ->
     {Group :: binary(), Share :: float(), Count :: pos_integer()} | none.
@@ -70,10 +82,16 @@ busiest_group(Looks) ->
      || #{~"processes" := #{~"every" := 1}} = L <- tl(Looks),
         G := #{~"reductions" := R, ~"count" := N} <- groups(L)
     ],
-    ByGroup = maps:groups_from_list(fun({G, _}) -> G end, fun({_, Of}) -> Of end, Worked),
-    Sums = [{lists:sum([R || {R, _} <- Of]), G, element(2, hd(Of))} || G := Of <- ByGroup],
+    Sums = [
+        {lists:sum([R || {R, _} <- Of]), G, element(2, hd(Of))}
+     || G := Of <- grouped(Worked)
+    ],
+    %% Those that ended meanwhile worked, too.
+    PerS = mean([~"values", ~"vm.reductions"], Looks),
+    Known = lists:sum([N || {N, _, _} <- Sums]),
+    All = lists:max([Known | [span(Looks) * PerS || is_number(PerS)]]),
     case lists:max([none | Sums]) of
-        {R, Group, Count} when R > 0 -> {Group, R / lists:sum([N || {N, _, _} <- Sums]), Count};
+        {R, Group, Count} when R > 0 -> {Group, R / All, Count};
         _ -> none
     end.
 
@@ -81,9 +99,7 @@ busiest_group(Looks) ->
 restarts([_, _]) ->
     {unknown, dyno_health_look:too_few()};
 restarts(Looks) ->
-    Replaced = maps:groups_from_list(
-        fun({Of, _}) -> Of end,
-        fun({_, How}) -> How end,
+    Replaced = grouped(
         [{{name, N}, replaced} || #{~"names" := Of} <- Looks, N <- Of] ++
             [{{children, S}, C} || #{~"children" := Of} <- Looks, #{~"supervisor" := S} = C <- Of]
     ),
@@ -428,13 +444,18 @@ spawns(Looks) ->
     [
         finding(note, {spawns, spawns_per_s, 35}, {~"processes", PerS}, #{
             text => text("~ts processes are started a second", [count(PerS)]),
-            evidence => started(Looks),
+            evidence => [[["Such as of ", Of, ". "] || Of <- most_started(Looks)], started(Looks)],
             advice =>
                 ~"Now: nothing. Later: if a task takes less than 10 us, let a process do several.",
             look_closer => ~"dyno record NODE"
         })
      || PerS > value(spawns_per_s), timers(Looks) =:= []
     ].
+
+%% The function with most new processes at the looks.
+most_started(Looks) ->
+    New = [{N, Of} || L <- tl(Looks), Of := #{~"started" := N} <- groups(L), Of =/= ~"(ended)"],
+    [Of || {N, Of} <- lists:sublist(lists:reverse(lists:sort(New)), 1), N > 0].
 
 %% A process that polls does less at each waking than one that serves a message.
 wakes(Looks) ->
@@ -548,7 +569,7 @@ timers_set(Looks) ->
         ]
     end).
 
-%% The collector of persistent terms is a process of the runtime.
+%% The collector of persistent terms is a process of the runtime; it works for purged modules, too.
 terms(Looks) ->
     Of = [
         R
@@ -556,25 +577,24 @@ terms(Looks) ->
         #{~"group" := ~"erts_literal_area_collector:start/0", ~"reductions" := R} <- Asked,
         is_number(R)
     ],
-    Seconds = max(1, span(Looks)),
-    %% It works for modules that are purged, too.
-    Changes = [N || #{~"term_changes" := #{~"per_s" := N}} <- Looks, N > 0],
-    PerS = lists:sum(Of) / Seconds,
-    [
-        finding(warning, {persistent_terms, copies_per_s, 64}, {~"persistent_term", PerS}, #{
-            text =>
-                "persistent terms change while the node works: at each replaced or erased term all "
-                "heaps are scanned",
-            evidence => text(
-                "They were changed ~ts times a second; the collector of literals did ~ts "
-                "reductions a second.",
-                [count(lists:max(Changes)), count(PerS)]
-            ),
-            advice =>
-                "Now: see who changes them (dyno trace NODE \"persistent_term:put/2 -> caller\"). "
-                "Later: keep changing data in ETS (read_concurrency); persistent_term is for data "
-                "that changes at a deploy.",
-            look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
-        })
-     || PerS > value(copies_per_s), Changes =/= []
-    ].
+    PerS = lists:sum(Of) / max(1, span(Looks)),
+    case growth(fun(L) -> maps:get(~"term_changes", L, unknown) end, Looks) of
+        {_, _, Changes, _} -> [changing(PerS, Changes) || PerS > value(copies_per_s), Changes > 0];
+        unknown -> dyno_health_look:uncounted()
+    end.
+
+changing(PerS, Changes) ->
+    finding(warning, {persistent_terms, copies_per_s, 64}, {~"persistent_term", PerS}, #{
+        text =>
+            "persistent terms change while the node works: at each replaced or erased term all "
+            "heaps are scanned",
+        evidence => text(
+            "They were changed ~ts times a second; the collector of literals did ~ts reductions a "
+            "second.",
+            [show(Changes, ~"1"), count(PerS)]
+        ),
+        advice =>
+            "Now: see who changes them (the command below). Later: keep changing data in ETS "
+            "(read_concurrency); persistent_term is for data that changes at a deploy.",
+        look_closer => ~"dyno trace NODE \"persistent_term:put/2 -> caller\""
+    }).

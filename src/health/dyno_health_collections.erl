@@ -3,12 +3,16 @@
 
 -module(dyno_health_collections).
 -moduledoc false.
-%% Processes that collect their heaps again and again: by hibernation, by calls, by their garbage.
+%% Collections of heaps: long ones, and those of a process that collects again and again: by
+%% hibernation, by calls, by its garbage.
 
 -export([checks/0, hibernating/1]).
 
--import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, is_one_of/2, mean/2, growth/2]).
--import(dyno_health_look, [lasting/1, span/1, name/1, place_of/1, has_long_queue/1, place/1]).
+-import(dyno_health_look, [
+    finding/4, warning_if/1, text/2, show/2, count/1, bytes/1, is_one_of/2, mean/2
+]).
+-import(dyno_health_look, [growth/2, lasting/1, span/1, name/1, place_of/1, has_long_queue/1]).
+-import(dyno_health_look, [place/1, long/2, has_reports/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Of a process that hibernates without a rest.
@@ -20,9 +24,42 @@
 -spec checks() -> [dyno_health:row()].
 checks() ->
     [
+        {long_gc, ~"long collections", 2, fun long_gcs/1},
         {hibernation, ~"hibernation", 3, fun hibernations/1},
         {collecting, ~"collections of one heap", 3, fun collecting/1}
     ].
+
+long_gcs(Looks) ->
+    case has_reports(Looks) of
+        false ->
+            {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
+        true ->
+            IsTaken = dyno_health_schedulers:is_taken(Looks),
+            [
+                long_gc(Of, IsTaken)
+             || {_, Ms, _, _} = Of <- long(~"long_gc", Looks), Ms >= value(long_gc)
+            ]
+    end.
+
+long_gc({Times, Ms, Group, Processes}, IsTaken) ->
+    Who =
+        case Processes of
+            [One] -> One;
+            _ -> text("a process of ~ts", [Group])
+        end,
+    finding(warning_if(Ms >= 500 andalso not IsTaken), {long_gc, long_gc, 65}, {Group, Ms}, #{
+        text => text("~ts stands still for up to ~ts while its heap is collected, ~ts", [
+            Who, show(Ms, ~"ms"), often(Times)
+        ]),
+        evidence => [~"Its scheduler waited for a processor, too: alone it takes less." || IsTaken],
+        advice =>
+            "Now: nothing. Later: keep large state in ETS, or share it among processes. Large "
+            "messages count, too.",
+        look_closer => ~"dyno profile NODE --kind memory"
+    }).
+
+often(1) -> ~"once";
+often(N) -> text("~b times", [N]).
 
 %% Each hibernation is a collection of the whole heap. Many processes may do a few each.
 hibernations(Looks) ->

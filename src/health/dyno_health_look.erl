@@ -9,8 +9,8 @@
 -export([at/2, of_last/2, mean/2, least/2, sum/2, growth/2, known/3]).
 -export([suspects/1, lasting/1, span/1, name/1, place_of/1, has_long_queue/1, sets/1]).
 -export([progresses/1, stands/1, place/1, stack/1, unwinding/0, is_system/1, groups/1]).
--export([waiting_in/2, too_few/0]).
--export([finding/4, text/2, show/2, count/1, bytes/1, seconds/1, is_one_of/2]).
+-export([waiting_in/2, too_few/0, uncounted/0, long/2, has_reports/1, grouped/1]).
+-export([finding/4, warning_if/1, text/2, show/2, count/1, bytes/1, seconds/1, is_one_of/2]).
 -export_type([look/0, suspect/0]).
 
 -type look() :: dyno_recording:object().
@@ -115,7 +115,12 @@ suspects(Looks) ->
         #{~"pid" := Pid} = S <- Suspects,
         not is_map_key(~"ended", S)
     ],
-    maps:to_list(maps:groups_from_list(fun({P, _}) -> P end, fun({_, S}) -> S end, All)).
+    maps:to_list(grouped(All)).
+
+-doc "The second elements of pairs by the first.".
+-spec grouped([{Key, Value}]) -> #{Key => [Value, ...]}.
+grouped(Pairs) ->
+    maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
 
 -doc "A process by its latest name, or its pid.".
 -spec name([dyno_recording:object(), ...]) -> binary().
@@ -282,6 +287,30 @@ waiting_in(Functions, Look) ->
         end,
     {lists:sum([N || {N, _} <- Found]), Who}.
 
+-doc "The runtime's reports of this kind, by the processes' function.".
+-spec long(binary(), [look()]) ->
+    [{Times :: pos_integer(), MostMs :: number(), Group :: binary(), Processes :: [binary()]}].
+long(Kind, Looks) ->
+    Found = [
+        {Group, {N, Ms, Process}}
+     || #{~"long" := All} <- Looks,
+        #{~"kind" := Of, ~"group" := Group, ~"count" := N, ~"most_ms" := Ms} = L <- All,
+        #{~"process" := Process} <- [L],
+        Of =:= Kind,
+        %% One that has ended may have been dyno's own.
+        Group =/= ~"(ended)",
+        string:prefix(Group, ~"dyno_agent_") =:= nomatch
+    ],
+    [
+        {lists:sum(Times), lists:max(Ms), Group, lists:uniq(Processes)}
+     || Group := Of <- grouped(Found),
+        {Times, Ms, Processes} <- [lists:unzip3(Of)]
+    ].
+
+-doc "Whether the runtime reports to dyno alone: from OTP 28 on.".
+-spec has_reports([look()]) -> boolean().
+has_reports(Looks) -> of_last([~"counts", ~"reports"], Looks) =/= false.
+
 -doc "Whether a function begins with one of these texts.".
 -spec is_one_of(binary(), [binary()]) -> boolean().
 is_one_of(Frame, Functions) ->
@@ -302,12 +331,21 @@ finding(Severity, {Check, Limit, Weight}, {Subject, Value}, Fields) ->
         },
     dyno_finding:new(Check, Limit, Given#{severity => Severity, weight => Weight}).
 
+-doc "A warning if this is so, else a note.".
+-spec warning_if(boolean()) -> warning | note.
+warning_if(true) -> warning;
+warning_if(false) -> note.
+
 plain(Number) when is_number(Number) -> Number;
 plain(Text) -> unicode:characters_to_binary(Text).
 
 -doc "Why a check is not known.".
 -spec too_few() -> binary().
 too_few() -> ~"too few looks at the node: a longer --for has more".
+
+-doc "The same, of calls that are counted in all processes.".
+-spec uncounted() -> {unknown, binary()}.
+uncounted() -> {unknown, ~"calls were not counted: the node was too busy, or dyno too old"}.
 
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Arguments) -> dyno_recording_part:text(Format, Arguments).

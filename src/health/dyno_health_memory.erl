@@ -5,14 +5,21 @@
 -moduledoc false.
 %% Memory: growing tables, memory held but unused, garbage.
 
--export([checks/0]).
+-export([checks/0, are_copied/1]).
 
--import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, at/2]).
+-import(dyno_health_look, [
+    finding/4, warning_if/1, text/2, show/2, count/1, bytes/1, seconds/1, at/2
+]).
 -import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span/1]).
 -import(dyno_health_look, [place_of/1, stack/1, last/1, latest/2]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(SOON_S, 3600).
+%% Many heaps, each larger than a process needs that holds little.
+-define(MANY, 100).
+-define(IDLE_BYTES, 50_000).
+%% Of the memory that is left.
+-define(WASTED, 0.1).
 %% Collections of a process in the time of all looks.
 -define(HARDLY, 10).
 %% A runtime at rest has 20 MB there, such as its program.
@@ -25,6 +32,7 @@ checks() ->
         {memory_grows, ~"growth of memory", 4, fun grows/1},
         {held, ~"memory held and not used", 2, fun held/1},
         {big_heap, ~"large heaps", 2, fun heaps/1},
+        {idle_heaps, ~"heaps of processes that wait", 2, fun idle_heaps/1},
         {binaries, ~"binaries", 2, fun binaries/1},
         {atom_memory, ~"memory of atoms", 2, fun atoms/1},
         {garbage, ~"copying and garbage", 2, fun garbage/1}
@@ -297,34 +305,60 @@ kept({_, Name, Held, Used}) ->
 heaps(Looks) ->
     Limit = value(heap_bytes),
     [
-        finding(
-            case Bytes > 10 * Limit of
-                true -> warning;
-                false -> note
-            end,
-            {big_heap, heap_bytes, 20},
-            {Name, Bytes},
-            #{
-                text => text("~ts has a heap of ~ts~ts", [Name, bytes(Bytes), stack(Asked)]),
-                evidence => text("It stands in ~ts.", [place_of(Asked)]),
-                advice =>
-                    case stack(Asked) of
-                        "" ->
-                            "Now: only if free memory exceeds this heap: "
-                            "erlang:garbage_collect(Pid). The process stops meanwhile. Later: if "
-                            "the heap became small, hibernate the process or set fullsweep_after; "
-                            "else keep its state in ETS, or share it among processes.";
-                        _ ->
-                            dyno_health_look:unwinding()
-                    end,
-                look_closer => text("dyno profile NODE \"~ts\"", [Pid])
-            }
-        )
+        finding(warning_if(Bytes > 10 * Limit), {big_heap, heap_bytes, 20}, {Name, Bytes}, #{
+            text => text("~ts has a heap of ~ts~ts", [Name, bytes(Bytes), stack(Asked)]),
+            evidence => text("It stands in ~ts.", [place_of(Asked)]),
+            advice =>
+                case stack(Asked) of
+                    "" ->
+                        "Now: only if free memory exceeds this heap: "
+                        "erlang:garbage_collect(Pid). The process stops meanwhile. Later: if "
+                        "the heap became small, hibernate the process or set fullsweep_after; "
+                        "else keep its state in ETS, or share it among processes.";
+                    _ ->
+                        dyno_health_look:unwinding()
+                end,
+            look_closer => text("dyno profile NODE \"~ts\"", [Pid])
+        })
      || {Pid, Asked} <- suspects(Looks),
         #{~"heap_bytes" := Bytes, ~"name" := Name, ~"last" := true} <- [lists:last(Asked)],
         Bytes > Limit,
         not dyno_health_queues:is_formatting(Asked)
     ].
+
+%% Whether they are of use shows only a collection.
+idle_heaps(Looks) ->
+    [
+        idle_heaps(Group, Count, Bytes / N, Survived / Bytes, Looks)
+     || #{~"waiting" := All, ~"groups" := Groups} <- [of_last([~"binaries"], Looks)],
+        Asked <- [lists:sum([N || #{~"processes" := N} <- Groups])],
+        #{~"group" := Group, ~"processes" := N, ~"heap_bytes" := Bytes} = G <- Groups,
+        #{~"survived_bytes" := Survived} <- [G],
+        Count <- [N * All div Asked],
+        Count > ?MANY,
+        Bytes > ?IDLE_BYTES * N,
+        Total <- [of_last([~"values", ~"vm.memory.total"], Looks)],
+        is_number(Total),
+        Bytes / N * Count > max(value(idle_heaps), 0.3 * Total)
+    ].
+
+idle_heaps(Group, Count, Each, Survived, Looks) ->
+    Left = of_last([~"values", ~"os.memory.available"], Looks),
+    IsMuch = is_number(Left) andalso Count * Each * (1 - Survived) > ?WASTED * Left,
+    finding(warning_if(IsMuch), {idle_heaps, idle_heaps, 41}, {Group, Count * Each}, #{
+        text => text("about ~ts processes of ~ts, which wait, have heaps of ~ts, ~ts each", [
+            count(Count), Group, bytes(round(Count * Each)), bytes(round(Each))
+        ]),
+        evidence => text("At their last collections at most ~b % of it was used, by a sample.", [
+            round(100 * Survived)
+        ]),
+        why => ~"A process that waits collects nothing: its garbage stays until it works again.",
+        advice =>
+            "Now: erlang:garbage_collect(Pid) of one of them shows how much is garbage; of all, it "
+            "frees that, and each stops meanwhile. Later: if they hold little, hibernate them "
+            "(the option hibernate_after), or do large work in a process that ends.",
+        look_closer => ~"dyno top NODE"
+    }).
 
 atoms(Looks) ->
     known([of_last([~"values", ~"vm.memory.atom"], Looks)], ~"memory was not read", fun(Bytes) ->
@@ -333,7 +367,7 @@ atoms(Looks) ->
                 text => text("~ts atoms take ~ts", [
                     show(hd(of_last([~"counts", ~"atoms"], Looks)), ~"count"), bytes(Bytes)
                 ]),
-                evidence => newest_atoms(of_last([~"newest_atoms"], Looks)),
+                evidence => dyno_health_capacity:newest_atoms(Looks),
                 advice =>
                     "Now: nothing. Later: keep data from outside as binaries, or use "
                     "binary_to_existing_atom/1. Only a restart frees atoms.",
@@ -342,9 +376,6 @@ atoms(Looks) ->
          || Bytes > value(atom_bytes)
         ]
     end).
-
-newest_atoms([_ | _] = Atoms) -> text("The newest are ~ts.", [lists:join(", ", Atoms)]);
-newest_atoms(_) -> ~"".
 
 binaries(Looks) ->
     Names = [~"vm.memory.binary", ~"vm.memory.total"],
@@ -397,8 +428,9 @@ holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = O
     Asked = lists:sum([N || #{~"processes" := N} <- Groups]),
     #{~"waiting" := All} = Of,
     Held = [
-        {Bytes * All / max(1, Asked), Group}
-     || #{~"group" := Group, ~"bytes" := Bytes} <- Groups
+        {Bytes * Times, Group}
+     || {Times, Some} <- [{All / max(1, Asked), Groups}, {1, maps:get(~"named", Of, [])}],
+        #{~"group" := Group, ~"bytes" := Bytes} <- Some
     ],
     case {lists:reverse(lists:sort(Parts)), lists:reverse(lists:sort(Held))} of
         {[{Times, Name} | _], _} ->
@@ -416,6 +448,14 @@ holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = O
     end;
 holders(_Binary, _Look) ->
     ~"".
+
+-doc "Whether so much is collected for the work done that large terms are copied.".
+-spec are_copied([dyno_health_look:look()]) -> boolean().
+are_copied(Looks) ->
+    case garbage(Looks) of
+        [_ | _] -> true;
+        _ -> false
+    end.
 
 %% Erlang code makes up to 60 bytes of garbage for each reduction, copying more than 100.
 garbage(Looks) ->
@@ -441,6 +481,7 @@ garbage(PerS, Each, Looks) ->
         ])
     ),
     Busy = dyno_health_code:busiest(Looks),
+    Works = dyno_health_code:who_works(Looks),
     Senders =
         #{
             Pid => length(N) > 2 andalso lists:max(N) - lists:min(N) =< ?HARDLY
@@ -450,7 +491,7 @@ garbage(PerS, Each, Looks) ->
         case {Tables, Busy} of
             {_, {Who, _, _, Pid}} when map_get(Pid, Senders) ->
                 {Who, [", most likely of messages from ", Who],
-                    [who(Busy), " Its own heap is hardly collected: its terms are in others."],
+                    [Works, " Its own heap is hardly collected: its terms are in others."],
                     "Now: nothing. Later: send a key or a part of the term; or keep it once, in "
                     "persistent_term or as a binary, which is not copied.", [
                         "dyno profile NODE \"", Pid, "\""
@@ -458,7 +499,7 @@ garbage(PerS, Each, Looks) ->
             {[{Size, Name, Objects} | _], _} ->
                 {Name, "",
                     text("Table ~ts has ~ts, of ~ts on average. ~ts", [
-                        Name, objects(Objects), bytes(Size), who(Busy)
+                        Name, objects(Objects), bytes(Size), Works
                     ]),
                     text(
                         "Now: see whether lookups of large objects in table ~ts are the cause "
@@ -469,7 +510,7 @@ garbage(PerS, Each, Looks) ->
                     ),
                     ~"dyno trace NODE \"ets:lookup/2 -> caller\""};
             {[], {Who, _, _, _}} ->
-                {Who, "", who(Busy),
+                {Who, "", Works,
                     "Now: see whether it makes, sends or looks up large terms (dyno profile --kind "
                     "memory). Later: send a key or a part of such a term; or keep it once, in "
                     "persistent_term or as a binary, which is not copied.",
@@ -496,10 +537,3 @@ garbage(PerS, Each, Looks) ->
 
 objects(1) -> ~"1 object";
 objects(N) -> text("~ts objects", [count(N)]).
-
-who(none) ->
-    ~"";
-who({Name, Share, Place, _}) ->
-    text("Of the processes that were asked ~ts works most (~b % of all reductions), in ~ts.", [
-        Name, round(100 * Share), Place
-    ]).

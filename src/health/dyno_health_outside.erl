@@ -271,8 +271,8 @@ spinning(Pid, Threads) ->
     Text = text(": all ~b schedulers ran, or waited for a processor", [length(Threads)]),
     Advice = text(
         "Now: see top, and take load away. A function that does not yield may keep them (a NIF, a "
-        "regular expression, a huge term). Last: kill -USR1 ~ts ends the node, and writes a large "
-        "dump.",
+        "regular expression, a huge term), or processes of priority high or max. Last: kill -USR1 "
+        "~ts ends the node, and writes a large dump.",
         [Pid]
     ),
     [

@@ -3,14 +3,16 @@
 
 -module(dyno_health_processes).
 -moduledoc false.
-%% Single processes: too high a priority, a heap or links that grow, scans of whole tables.
+%% Single processes: a wrong priority, a heap or links that grow, scans of whole tables.
 
 -export([checks/0]).
 
--import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, seconds/1, of_last/2]).
+-import(dyno_health_look, [
+    finding/4, warning_if/1, text/2, show/2, count/1, bytes/1, seconds/1, of_last/2
+]).
 -import(dyno_health_look, [mean/2, sum/2, growth/2, known/3, suspects/1, lasting/1, span/1]).
 -import(dyno_health_look, [name/1, place_of/1, stack/1, has_long_queue/1, sets/1, stands/1]).
--import(dyno_health_look, [groups/1, enough/2]).
+-import(dyno_health_look, [enough/2, is_system/1, is_one_of/2, grouped/1]).
 -import(dyno_health_collections, [hibernating/1]).
 -import(dyno_finding_limits, [value/1]).
 
@@ -26,7 +28,7 @@
 -spec checks() -> [dyno_health:row()].
 checks() ->
     [
-        {priority, ~"processes of high priority", 3, fun priorities/1},
+        {priority, ~"processes of high or low priority", 3, fun priorities/1},
         {one_process, ~"processes that never wait", 3, fun never_waiting/1},
         {heap_grows, ~"heaps that grow", 3, fun heaps/1},
         {links, ~"links", 3, fun links/1},
@@ -37,28 +39,78 @@ checks() ->
         {children, ~"supervisors that list their children", 2, fun listing/1}
     ].
 
+%% One of high priority that does not wait keeps its scheduler. If all schedulers are full, any that
+%% works keeps others from them, and one of priority low gets few turns.
 priorities(Looks) ->
-    [
-        finding(warning, {priority, busy_reductions, 96}, {name(Asked), R / span(Looks)}, #{
-            text => text(
-                "~ts works at priority ~ts, and did not wait in any look: others on its scheduler "
-                "wait",
-                [name(Asked), Priority]
-            ),
-            evidence => text("It did ~ts reductions a second, most often in ~ts.", [
-                count(R / span(Looks)), place_of(Asked)
-            ]),
-            advice =>
-                "Now: nothing. Later: give it normal priority (process_flag(priority, normal)), or "
-                "have it wait between its tasks; high and max are for short work.",
-            look_closer => text("dyno profile NODE \"~ts\"", [Pid])
-        })
-     || {Pid, Asked, R} <- lasting(Looks),
-        #{~"priority" := Priority} <- [lists:last(Asked)],
+    Busy = mean([~"values", ~"vm.scheduler_utilisation.normal"], Looks),
+    IsFull = is_number(Busy) andalso Busy > value(scheduler_full),
+    All = [
+        {Priority, Group, Asked}
+     || {_, Asked} <- suspects(Looks),
+        #{~"priority" := Priority, ~"group" := Group} <- [lists:last(Asked)]
+    ],
+    High = [
+        {Group, {R, Priority, Asked}}
+     || {Priority, Group, Asked} <- All,
         Priority =:= ~"high" orelse Priority =:= ~"max",
-        [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked],
-        R / span(Looks) > value(busy_reductions)
-    ].
+        (IsFull andalso not is_system(Group)) orelse never_waits(Asked, Looks),
+        R <- [lists:sum([N || #{~"reductions" := N} <- Asked, is_number(N)])]
+    ],
+    [
+        high(Group, PerS, Of)
+     || Group := Of <- grouped(High),
+        PerS <- [lists:sum([R || {R, _, _} <- Of]) / span(Looks)],
+        PerS > value(busy_reductions)
+    ] ++ [low(Asked) || {~"low", _, Asked} <- All, IsFull, most_queued(Asked) > 0].
+
+never_waits(Asked, Looks) ->
+    length(Asked) >= enough(3, Looks) andalso
+        [] =:= [S || #{~"status" := ~"waiting"} = S <- Asked].
+
+most_queued(Asked) -> lists:max([0 | [Queue || #{~"queue" := Queue} <- Asked]]).
+
+high(Group, PerS, Of) ->
+    {_, Priority, Asked} = lists:max(Of),
+    {Who, Works} =
+        case Of of
+            [_] -> {name(Asked), ~"works"};
+            _ -> {text("processes of ~ts", [Group]), ~"work"}
+        end,
+    finding(warning, {priority, busy_reductions, 96}, {Who, PerS}, #{
+        text => text("~ts ~ts at priority ~ts: others wait for a scheduler", [
+            Who, Works, Priority
+        ]),
+        evidence => text("About ~ts reductions a second, most often in ~ts.", [
+            count(PerS), place_of(Asked)
+        ]),
+        advice => [
+            normal(), ", or let it wait between its tasks; high and max are for short work."
+        ],
+        look_closer => text("dyno profile NODE \"~ts\"", [map_get(~"pid", hd(Asked))])
+    }).
+
+low(Asked) ->
+    Queues = [Queue || #{~"queue" := Queue} <- Asked],
+    Times = length([Queue || Queue <- Queues, Queue > 0]),
+    finding(
+        warning_if(Times > 1), {priority, queue_stuck, 98}, {name(Asked), most_queued(Asked)}, #{
+            text => text(
+                "~ts has priority low, and messages wait for it: others have all schedulers", [
+                    name(Asked)
+                ]
+            ),
+            evidence => text("At the looks ~ts waited. It stands in ~ts.", [
+                lists:join(", ", [count(Queue) || Queue <- Queues]), place_of(Asked)
+            ]),
+            why => ~"It gets about one turn in eight of those that have normal priority.",
+            advice => [normal(), "; low is for work that nothing waits for."],
+            look_closer => ~"dyno profile NODE"
+        }
+    ).
+
+normal() ->
+    "Now: of a gen_server or gen_statem, sys:replace_state(Pid, fun(S) -> process_flag(priority, "
+    "normal), S end) changes it. Later: give it normal priority".
 
 %% By the reductions that a busy scheduler makes.
 never_waiting(Looks) ->
@@ -94,7 +146,7 @@ heaps(Looks) ->
      || {Pid, Asked, _} <- lasting(Looks),
         not has_long_queue(Asked),
         not dyno_health_queues:is_formatting(Asked),
-        Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
+        [_ | _] = Sizes <- [[B || #{~"heap_bytes" := B} <- Asked]],
         Finding <-
             case Sizes =:= lists:sort(Sizes) of
                 true -> always_more(Pid, Asked, Sizes, Looks);
@@ -220,30 +272,22 @@ timers(Looks) ->
              || L <- Looks, #{~"queue" := Q} <- maps:get(~"suspects", L), Q > value(queue)
             ],
             [
-                finding(
-                    case Grows of
-                        true -> warning;
-                        false -> note
-                    end,
-                    {many_timers, Limit, 56},
-                    {~"timers", Value},
-                    #{
-                        text => text("about ~ts timers, monitors or links exist~ts", [
-                            count(round(Last)),
-                            [text(", ~ts more each second", [count(PerS)]) || Grows]
-                        ]),
-                        evidence => text(
-                            "~ts at the first look, by the memory that they take.~ts", [
-                                count(round(First)), Who
-                            ]
-                        ),
-                        advice =>
-                            "Now: nothing. Later: cancel a timer that is not needed any more "
-                            "(erlang:cancel_timer/1); one timer for all that a process has to do "
-                            "later is enough. Demonitor a process that has answered.",
-                        look_closer => text("dyno trace NODE \"~ts -> caller\"", [Setter])
-                    }
-                )
+                finding(warning_if(Grows), {many_timers, Limit, 56}, {~"timers", Value}, #{
+                    text => text("about ~ts timers, monitors or links exist~ts", [
+                        count(round(Last)),
+                        [text(", ~ts more each second", [count(PerS)]) || Grows]
+                    ]),
+                    evidence => text(
+                        "~ts at the first look, by the memory that they take.~ts", [
+                            count(round(First)), Who
+                        ]
+                    ),
+                    advice =>
+                        "Now: nothing. Later: cancel a timer that is not needed any more "
+                        "(erlang:cancel_timer/1); one timer for all that a process has to do "
+                        "later is enough. Demonitor a process that has answered.",
+                    look_closer => text("dyno trace NODE \"~ts -> caller\"", [Setter])
+                })
              || Queued =:= [], Grows orelse Last > value(many_timers)
             ];
         unknown ->
@@ -260,39 +304,62 @@ small(#{~"allocators" := Of, ~"counts" := Counts}) ->
 small(_Look) ->
     unknown.
 
-%% Of the busiest processes some are traced in each look, others in the next.
+%% Functions that may read a whole table are counted, and some of their calls seen. A node that is
+%% too busy for that shows some of them as places.
 scans(Looks) ->
-    Each = [Of || Look <- tl(Looks), [_ | _] = Of <- [scans_in(Look)]],
-    PerS = lists:sum([Rows || {Rows, _} <- lists:append(Each)]) / (length(Looks) - 1),
-    [
-        scan(PerS, Suspect)
-     || length(Each) >= 2,
-        PerS > value(scanned_per_s),
-        {_, Suspect} <- [lists:max(lists:append(Each))]
-    ].
+    Seen = [Of || #{~"scans" := Of} <- Looks, Of =/= []],
+    Rows = [{Share * N, S} || #{~"rows" := N, ~"share" := Share} = S <- lists:append(Seen)],
+    case {growth(fun(L) -> maps:get(~"scanned", L, unknown) end, Looks), folds(Looks)} of
+        {{_, _, PerS, _}, _} when Seen =/= [] ->
+            Each = lists:sum([N || {N, _} <- Rows]) / length(Seen),
+            {_, Scan} = lists:max(Rows),
+            [scan(Each * PerS, Scan) || Each * PerS > value(scanned_per_s)];
+        {_, [_ | _] = Folds} ->
+            Folds;
+        {unknown, []} ->
+            dyno_health_look:uncounted();
+        _ ->
+            []
+    end.
 
-%% As much as the traced ones, for their work, the others with the same function do.
-scans_in(#{~"suspects" := Suspects} = Look) ->
-    Scan = [S || #{~"scans" := _, ~"reductions" := R} = S <- Suspects, is_number(R)],
-    [
-        {Rows * N * max(1, All / max(1, lists:sum(Of))), S}
-     || #{~"scans" := #{~"rows" := Rows, ~"per_s" := N}, ~"group" := Group} = S <- Scan,
-        Of <- [[R || #{~"group" := Is, ~"reductions" := R} <- Scan, Is =:= Group]],
-        #{~"reductions" := All} <- [maps:get(Group, groups(Look), #{~"reductions" => 0})]
-    ].
-
-scan(PerS, #{~"scans" := Scan, ~"name" := Name} = Suspect) ->
-    #{~"function" := Function, ~"table" := Table, ~"rows" := Rows} = Scan,
-    finding(warning, {table_scans, scanned_per_s, 69}, {Table, PerS}, #{
+scan(PerS, #{~"function" := Function, ~"table" := Table, ~"rows" := Rows, ~"caller" := Caller}) ->
+    scanned(scanned_per_s, {Table, PerS}, Function, #{
         text => text("~ts scans table ~ts (~ts rows)", [Function, Table, count(Rows)]),
-        evidence => text("About ~ts rows a second are read so, such as by ~ts, in ~ts.", [
-            count(PerS), Name, place_of([Suspect])
-        ]),
+        evidence => text("About ~ts rows a second are read so~ts.", [
+            count(PerS), [[", such as by ", Caller] || Caller =/= ~""]
+        ])
+    }).
+
+scanned(Limit, Subject, Function, Fields) ->
+    finding(warning, {table_scans, Limit, 69}, Subject, Fields#{
         advice =>
             "Now: nothing. Later: bind the key in the pattern, or the first part of the key of an "
             "ordered_set; or keep an index in a second table, or a count in a counter.",
         look_closer => text("dyno trace NODE \"~ts -> caller\"", [Function])
     }).
+
+%% Where the processes of the busiest function stand in most samples.
+folds(Looks) ->
+    Samples = [
+        {Top, N}
+     || {Group, Work, _} <- [dyno_health_code:busiest_group(Looks)],
+        Work > 0.2,
+        {_, Asked} <- suspects(Looks),
+        #{~"group" := Of, ~"stacks" := Stacks} <- Asked,
+        Of =:= Group,
+        #{~"stack" := [Top | _], ~"count" := N} <- Stacks
+    ],
+    Folds = [{N, Top} || {Top, N} <- Samples, is_one_of(Top, [~"ets:do_fold", ~"ets:tab2list/"])],
+    [
+        scanned(none, {Top, none}, Top, #{
+            text => text("the busiest processes read whole tables, in ~ts", [Top]),
+            evidence => text("They stand there in ~b % of their samples.", [round(100 * Share)])
+        })
+     || Folds =/= [],
+        Share <- [lists:sum([N || {N, _} <- Folds]) / lists:sum([N || {_, N} <- Samples])],
+        Share > 0.5,
+        {_, Top} <- [lists:max(Folds)]
+    ].
 
 %% Busy processes that write one table, one write right after the other. A thread that waits for a
 %% lock gives its processor to other programs again and again.
@@ -308,7 +375,7 @@ hot_tables(Looks) ->
         #{~"table" := Table, ~"gap_us" := Gap, ~"locks" := true} <- [Writes],
         Gap < ?GAP_US
     ],
-    Tables = maps:groups_from_list(fun({T, _}) -> T end, fun({_, W}) -> W end, Found),
+    Tables = grouped(Found),
     known(Values, ~"the schedulers were not read", fun(Busy, Count) ->
         Hot = [
             hot_table(Table, Writers, Writes)
@@ -336,18 +403,13 @@ hot_table(Table, Writers, [{_, Name, Gap} | _]) ->
     }).
 
 lock(PerS, Looks) ->
-    Busiest =
-        case dyno_health_code:busiest(Looks) of
-            {Name, _, Place, _} -> text("Busiest meanwhile: ~ts, in ~ts.", [Name, Place]);
-            none -> ~""
-        end,
     writers(yields, PerS, ~"schedulers", #{
         text => text(
             "each scheduler gave up its processor ~ts times a second: most likely threads wait for "
             "a lock, such as of an ETS table",
             [count(PerS)]
         ),
-        evidence => Busiest,
+        evidence => dyno_health_code:who_works(Looks),
         why => ~"If so, more schedulers or processes make no more writes, and each takes longer."
     }).
 

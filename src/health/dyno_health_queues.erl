@@ -11,7 +11,7 @@
 -import(dyno_health_senders, [is_suspended/2, is_sending/1]).
 -import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, seconds/1, is_one_of/2]).
 -import(dyno_health_look, [suspects/1, name/1, progresses/1, stands/1, place/1, is_system/1]).
--import(dyno_health_look, [growth/2, last/1, latest/2, enough/2]).
+-import(dyno_health_look, [growth/2, last/1, latest/2, enough/2, grouped/1]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(FORMATTING, [
@@ -67,7 +67,7 @@ dying(Looks) ->
     ],
     [
         begin
-            {Cause, Advice} = cause(Known, Known, [], []),
+            {Cause, Advice} = cause(Known, Known, {[], []}, []),
             finding(Severity, {queue, Limit, 106}, {Name, Value}, #{
                 text => text("~ts formats terms, such as a crash report, ~ts", [Name, Meanwhile]),
                 evidence => Cause,
@@ -92,9 +92,10 @@ formatted([_ | More] = Known) ->
             []
     end.
 
-%% Of the user's code, as the beams of these modules say.
-searching(Looks) ->
-    maps:get(~"searching", last(Looks), []).
+%% Of the user's code, as the beams of these modules say: receives for one certain message, and for
+%% some messages.
+receives(Looks) ->
+    {maps:get(~"searching", last(Looks), []), maps:get(~"selecting", last(Looks), [])}.
 
 %% A process that ends, or is in a native function, does not answer in the last look.
 queue(Pid, Asked, Looks) ->
@@ -188,7 +189,7 @@ long({Pid, Queue, PerS, Comes}, {Asked, Answered}, Looks, Severity, {Limit, Valu
         maps:get(To, names(Looks), To)
      || {From, To} <- edges(last(Looks)), From =:= Pid
     ],
-    {Cause, Advice} = cause(Asked, Answered, searching(Looks), WaitsFor),
+    {Cause, Advice} = cause(Asked, Answered, receives(Looks), WaitsFor),
     finding(Severity, {queue, Limit, 100}, {Name, Value}, #{
         text => text("~ts messages wait for ~ts: ~ts", [count(Queue), Name, Forecast]),
         evidence => text("~ts ~ts", [queues_seen(Answered), Cause]),
@@ -214,7 +215,7 @@ queues_seen(Asked) ->
     text("At the looks ~ts waited.", [lists:join(", ", Queues)]).
 
 %% The owner's place explains the cause and the advice.
-cause(All, Asked, Searching, WaitsFor) ->
+cause(All, Asked, {Searching, Selecting}, WaitsFor) ->
     case {stands(Asked), formats(All), [I || #{~"inspects" := I} <- Asked]} of
         {_, {Share, Frame, Why}, _} when Share >= ?FORMATS ->
             {
@@ -245,7 +246,8 @@ cause(All, Asked, Searching, WaitsFor) ->
                 round(Share * Looks), Looks, place(Stack)
             ]),
             IsOwn = lists:member(Top, Searching),
-            IsWaiting = is_waiting(Asked, IsOwn),
+            IsSelecting = lists:member(Top, Selecting),
+            IsWaiting = is_waiting(Asked, IsOwn orelse IsSelecting),
             Searches =
                 (IsOwn andalso not IsWaiting) orelse
                     lists:member(Top, dyno_health_receives:of_otp()),
@@ -267,6 +269,11 @@ cause(All, Asked, Searching, WaitsFor) ->
                         "sent), and bound the queue: a call instead of a cast, or drop above a "
                         "limit."
                     };
+                false when IsSelecting, not IsWaiting ->
+                    Selects =
+                        ", whose receive takes only some messages: it searches the mailbox if "
+                        "others wait before these",
+                    others(Top, [Stands, Selects], IsWaiting, Asked);
                 false ->
                     others(Top, Stands, IsWaiting, Asked)
             end;
@@ -356,14 +363,12 @@ general() ->
     "call instead of a cast, {active, once} of a socket) or drop above a limit; share the work "
     "among several processes; shorten its callback.".
 
-%% Messages wait, and the process neither runs nor takes one: it waits for something else.
+%% Messages wait, and the process neither runs nor takes one: it waits for something else. One of
+%% those that wait in the same place.
 stuck(Looks) ->
     Calls = edges(last(Looks)),
-    [
-        stuck_at(Pid, Asked, Stack, [
-            maps:get(To, names(Looks), To)
-         || {From, To} <- Calls, From =:= Pid
-        ])
+    Found = [
+        {Stack, {Queue, Pid, Asked}}
      || {Pid, Asked} <- suspects(Looks),
         length(Asked) >= 2,
         #{~"last" := true, ~"queue" := Queue} <- [lists:last(Asked)],
@@ -376,6 +381,13 @@ stuck(Looks) ->
         Queue > 5 orelse not lists:all(fun dyno_health_look:is_system/1, Stack),
         %% The process of global that takes its lock.
         not is_registrar(Stack)
+    ],
+    [
+        stuck_at(Pid, Asked, Stack, length(Others), [
+            maps:get(To, names(Looks), To)
+         || {From, To} <- Calls, From =:= Pid
+        ])
+     || Stack := Of <- grouped(Found), [{_, Pid, Asked} | Others] <- [lists:reverse(lists:sort(Of))]
     ].
 
 %% To look at a long queue takes more reductions than a callback.
@@ -389,7 +401,7 @@ is_stuck(_, _Stack) ->
 
 writes_log(Stack) -> lists:any(fun(F) -> is_one_of(F, [~"logger_std_h:"]) end, Stack).
 
-stuck_at(Pid, Asked, Stack, For) ->
+stuck_at(Pid, Asked, Stack, Others, For) ->
     Name = name(Asked),
     #{~"queue" := Queue, ~"time_ms" := Last} = lists:last(Asked),
     #{~"time_ms" := First} = hd(Asked),
@@ -406,7 +418,10 @@ stuck_at(Pid, Asked, Stack, For) ->
         end,
     finding(warning, {stuck, queue_stuck, Weight}, {Name, Queue}, #{
         text => text("~ts ~ts, while ~ts of its messages wait", [Name, Does, count(Queue)]),
-        evidence => text("It did nothing else for the last ~ts.", [seconds((Last - First) / 1000)]),
+        evidence => text("It did nothing else for the last ~ts.~ts", [
+            seconds((Last - First) / 1000),
+            [text(" In the same place are ~b others, or more.", [Others]) || Others > 0]
+        ]),
         advice =>
             case {writes_log(Stack), Own} of
                 _ when IsSuspended ->
@@ -435,7 +450,7 @@ bottlenecks(Looks) ->
      || {Pid, Asked} <- suspects(Looks),
         length(Asked) >= length(Looks) - 1,
         length(Asked) >= enough(3, Looks),
-        Queues <- [[Q || #{~"queue" := Q} <- Asked]],
+        [_ | _] = Queues <- [[Q || #{~"queue" := Q} <- Asked]],
         %% Also between the looks.
         lists:min(Queues ++ lists:append([Of || #{~"queues" := Of} <- Asked])) >= value(bottleneck),
         lists:max(Queues) =< value(queue),
@@ -477,6 +492,10 @@ relieved([<<"proc_lib:sync_start", _/binary>> | _]) ->
     "Now: see why its children take long to start. Later: a supervisor starts one child at a time, "
     "and waits for its init/1: let that return at once, and do the rest in handle_continue/2; or "
     "use several supervisors.";
+relieved([<<"prim_file:", _/binary>>, <<"dets", _/binary>> | _]) ->
+    dets();
+relieved([<<"dets", _/binary>> | _]) ->
+    dets();
 relieved([<<"prim_file:", _/binary>> | _]) ->
     "Now: lower the load on it. Later: ask once and keep the answer; with the option raw "
     "file:open/2 and file:read_file_info/2 pass by the file server.";
@@ -484,3 +503,7 @@ relieved(_Stack) ->
     "Now: lower the load on it. Later: share its work among several processes, make its callback "
     "shorter (let a process of its own wait for the disk, the network or another server), or let "
     "readers read from ETS without it.".
+
+dets() ->
+    "Now: lower the load on it. Later: sync a dets table seldom (auto_save), write many rows in "
+    "one call, and look rows up by their key; or keep the table in ETS, and save it now and then.".

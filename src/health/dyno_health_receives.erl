@@ -108,18 +108,22 @@ searching(Beam) ->
             error
     end.
 
--doc "Those of these functions of a node with a searching receive, by the beams of their modules.".
--spec among(node(), [Function :: binary()]) -> [binary()].
+-doc """
+Those of these functions of a node with a receive for one certain message, and with one for some
+messages, by the beams of their modules. The latter searches only if others wait before these.
+""".
+-spec among(node(), [Function :: binary()]) -> #{searching | selecting := [binary()]}.
 among(Node, Functions) ->
     Modules = lists:uniq([module(F) || F <- Functions]),
-    Searching = [
-        Name
+    Found = [
+        {Kind, Name}
      || {module, _} <- [code:ensure_loaded(beam_disasm)],
         {_, Beam, _} <- objects(Node, Modules),
         {ok, _, Of} <- [searching(Beam)],
-        #{function := Name} <- Of
+        #{function := Name, matches := Kind} <- Of
     ],
-    [F || F <- Functions, lists:member(F, Searching)].
+    Of = fun(Kind) -> [F || F <- Functions, lists:member({Kind, F}, Found)] end,
+    #{searching => Of(value), selecting => Of(tag)}.
 
 objects(Node, Modules) ->
     try

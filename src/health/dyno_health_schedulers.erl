@@ -5,11 +5,13 @@
 -moduledoc false.
 %% Schedulers: full, stuck, spinning, held by long calls, or stopped from outside.
 
--export([checks/0]).
+-export([checks/0, is_taken/1]).
 
--import(dyno_health_look, [finding/4, text/2, show/2, count/1, of_last/2, mean/2, least/2, sum/2]).
+-import(dyno_health_look, [
+    finding/4, warning_if/1, text/2, show/2, count/1, of_last/2, mean/2, least/2, sum/2
+]).
 -import(dyno_health_look, [known/3, suspects/1, sets/1, progresses/1, stands/1, groups/1]).
--import(dyno_health_look, [waiting_in/2, last/1]).
+-import(dyno_health_look, [waiting_in/2, last/1, long/2, has_reports/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Of a process in a long native call; a tenth of Erlang code's in 1 ms.
@@ -29,7 +31,6 @@ checks() ->
         {dirty_cpu, ~"dirty CPU schedulers", 2, fun dirty_cpu/1},
         {schedulers_full, ~"normal schedulers and run queues", 2, fun full/1},
         {long_schedule, ~"long native calls", 2, fun long_schedules/1},
-        {long_gc, ~"long collections", 2, fun long_gcs/1},
         {stands_still, ~"a node that stands still", 2, fun stands_still/1},
         {busy_wait, ~"busy waiting", 2, fun busy_wait/1},
         {more_schedulers, ~"schedulers against processors", 2, fun processors/1}
@@ -139,12 +140,7 @@ full(Looks) ->
     Queue = mean([~"values", ~"vm.run_queue.normal"], Looks),
     Values = [busy_of(~"normal", Looks), Queue, schedulers(Looks)],
     %% A scheduler whose thread waits for a processor counts as busy, too.
-    Delay = delay(Looks),
-    Severity =
-        case is_number(Delay) andalso Delay > ?TAKEN of
-            true -> note;
-            false -> warning
-        end,
+    Severity = warning_if(not is_taken(Looks)),
     known(Values, ?NOT_READ, fun(Busy, Ready, Count) ->
         [
             finding(Severity, {schedulers_full, scheduler_full, 45}, {~"schedulers", Busy}, #{
@@ -165,49 +161,30 @@ full(Looks) ->
 
 schedulers(Looks) -> of_last([~"counts", ~"schedulers"], Looks).
 
-long(Kind, Looks) ->
-    maps:to_list(
-        maps:groups_from_list(
-            fun(#{~"group" := Group}) -> Group end,
-            %% One that has ended may have been dyno's own.
-            [
-                L
-             || #{~"long" := All} <- Looks,
-                #{~"kind" := Of, ~"group" := Group} = L <- All,
-                Of =:= Kind,
-                Group =/= ~"(ended)",
-                string:prefix(Group, ~"dyno_agent_") =:= nomatch
-            ]
-        )
-    ).
-
-times(Of) -> lists:sum([N || #{~"count" := N} <- Of]).
-
-most_ms(Of) -> lists:max([Ms || #{~"most_ms" := Ms} <- Of]).
-
-has_reports(Looks) -> of_last([~"counts", ~"reports"], Looks) =/= false.
-
 long_schedules(Looks) ->
     case has_reports(Looks) of
         false ->
             native(Looks);
         true ->
-            All = [{times(O), most_ms(O), G, O} || {G, O} <- long(~"long_schedule", Looks)],
-            Most = lists:sublist(lists:reverse(lists:sort(All)), 2),
+            Most = lists:sublist(lists:reverse(lists:sort(long(~"long_schedule", Looks))), 2),
             lists:append([long_schedule(F, Looks) || {N, _, _, _} = F <- Most, N >= 3])
     end.
 
 %% Native functions count few reductions. With many reductions it is Erlang code or a BIF, which may
 %% be late only because other programs have the processor.
-long_schedule({N, Ms, Group, [#{~"process" := Name} | _]}, Looks) ->
+long_schedule({N, Ms, Group, [Name | _]}, Looks) ->
     Counted = [R || L <- tl(Looks), #{Group := #{~"reductions" := R}} <- [groups(L)]],
     Worked = lists:sum(Counted),
     %% In a large node not all groups are counted.
     Native = Counted =/= [] andalso Worked < ?NATIVE_REDUCTIONS * N,
     Delay = delay(Looks),
     IsTaken = Delay =:= unknown orelse Delay > 0.05,
+    %% To copy a large term takes few reductions, too.
+    Copies = dyno_health_memory:are_copied(Looks),
     {What, Advice, Meanwhile} =
         case {Native, Counted} of
+            {true, _} when Copies ->
+                {~"the copy of a large term (a message, a row of a table)", give_less(), ~""};
             {true, _} ->
                 {~"a native function that does not yield", native_advice(), did(Worked)};
             {false, []} ->
@@ -249,7 +226,7 @@ native(Looks) ->
     known([busy_of(~"normal", Looks), PerS, schedulers(Looks)], ?NOT_READ, fun(Busy, R, Count) ->
         Each = R / max(0.001, Busy * Count),
         Who = lists:uniq(
-            [Group || {Group, _} <- long(~"long_schedule", Looks)] ++
+            [Group || {_, _, Group, _} <- long(~"long_schedule", Looks)] ++
                 [
                     Group
                  || #{~"suspects" := Suspects} <- Looks,
@@ -290,43 +267,6 @@ native(Looks) ->
 
 most_late(Looks) -> lists:max([0 | [N || #{~"lateness" := #{~"most_ms" := N}} <- tl(Looks)]]).
 
-long_gcs(Looks) ->
-    case has_reports(Looks) of
-        false ->
-            {unknown, ~"before OTP 28 the runtime does not report it to dyno alone"};
-        true ->
-            Least = value(long_gc),
-            [long_gc(Name, Of) || {Name, Of} <- long(~"long_gc", Looks), most_ms(Of) >= Least]
-    end.
-
-long_gc(Name, Of) ->
-    finding(
-        case most_ms(Of) < 500 of
-            true -> note;
-            false -> warning
-        end,
-        {long_gc, long_gc, 65},
-        {Name, most_ms(Of)},
-        #{
-            text => text("~ts stands still for up to ~ts while its heap is collected, ~ts", [
-                one_of(Name, Of), show(most_ms(Of), ~"ms"), often(times(Of))
-            ]),
-            advice =>
-                "Now: nothing. Later: keep large state in ETS, or share it among processes. Large "
-                "messages count, too.",
-            look_closer => ~"dyno profile NODE --kind memory"
-        }
-    ).
-
-often(1) -> ~"once";
-often(N) -> text("~b times", [N]).
-
-one_of(Group, Of) ->
-    case lists:uniq([Process || #{~"process" := Process} <- Of]) of
-        [Process] -> Process;
-        _ -> text("a process of ~ts", [Group])
-    end.
-
 %% The share of time in which a scheduler's thread was ready but had no processor.
 delay(Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
@@ -334,6 +274,12 @@ delay(Looks) ->
         {Ns, Count} when is_number(Ns), is_number(Count), Ms > 0 -> Ns / Count / (Ms * 1_000_000);
         _ -> unknown
     end.
+
+-doc "Whether other programs have the processors, so that all takes longer.".
+-spec is_taken([dyno_health_look:look()]) -> boolean().
+is_taken(Looks) ->
+    Delay = delay(Looks),
+    is_number(Delay) andalso Delay > ?TAKEN.
 
 together(Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),
@@ -416,10 +362,7 @@ busy_wait(Looks) ->
         [
             %% By default they wait actively for a moment after each piece of work.
             finding(
-                case IsAsked orelse Wanted - Work > ?SPIN * Count of
-                    true -> warning;
-                    false -> note
-                end,
+                warning_if(IsAsked orelse Wanted - Work > ?SPIN * Count),
                 {busy_wait, busy_wait, 35},
                 {~"schedulers", Wanted / Work},
                 #{
@@ -450,10 +393,7 @@ processors(Looks) ->
     known([schedulers(Looks), Has], Why, fun(Count, Most) ->
         [
             finding(
-                case Count >= 2 * Most of
-                    true -> warning;
-                    false -> note
-                end,
+                warning_if(Count >= 2 * Most),
                 {more_schedulers, processors, 25},
                 {~"schedulers", Count / Most},
                 #{

@@ -44,7 +44,7 @@ suspended(Looks) ->
     [
         suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]), full_links(Looks))
      || {_, Asked} <- suspects(Looks),
-        #{~"last" := true} <- [lists:last(Asked)],
+        #{~"last" := true, ~"queue" := _} <- [lists:last(Asked)],
         is_suspended(Asked, Looks)
     ].
 
@@ -102,7 +102,7 @@ sockets(Looks) ->
         socket_at(Asked, Stack, Share, N, {Full, callers(Pid, Looks)})
      || {Pid, Asked} <- suspects(Looks),
         length(Asked) >= 2,
-        #{~"last" := true} <- [lists:last(Asked)],
+        #{~"last" := true, ~"queue" := _} <- [lists:last(Asked)],
         is_sending(Asked),
         {Stack, Share, N} <- [stands(Asked)],
         Full <- [lists:append([Ports || #{~"ports" := Ports} <- Asked])]

@@ -8,8 +8,10 @@
 
 -export([checks/0]).
 
--import(dyno_health_look, [finding/4, text/2, count/1, bytes/1, of_last/2, sum/2, growth/2]).
--import(dyno_health_look, [seconds/1, span/1, waiting_in/2, last/1, enough/2]).
+-import(dyno_health_look, [
+    finding/4, warning_if/1, text/2, count/1, bytes/1, of_last/2, sum/2, growth/2
+]).
+-import(dyno_health_look, [seconds/1, span/1, waiting_in/2, last/1, enough/2, place/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% In the time of all looks.
@@ -89,10 +91,10 @@ log_events(Looks) ->
             Most = [{lists:sum([N || {_, N, _} <- Of]), hd(Of)} || _ := Of <- Seen],
             [
                 logged(PerS, lists:reverse(lists:sort(Most)), Looks)
-             || PerS > value(log_events_per_s)
+             || PerS > value(some_events_per_s)
             ];
         unknown ->
-            {unknown, ~"not read by the dyno that looked"}
+            dyno_health_look:uncounted()
     end.
 
 logged(PerS, Most, Looks) ->
@@ -112,7 +114,8 @@ logged(PerS, Most, Looks) ->
      || #{~"name" := Name, ~"most_per_s" := Limit} <- at(~"bursts", last(Looks)),
         Limit < PerS
     ]),
-    finding(warning, {log_events, log_events_per_s, 94}, {~"logger", PerS}, #{
+    Severity = warning_if(PerS > value(log_events_per_s)),
+    finding(Severity, {log_events, some_events_per_s, 94}, {~"logger", PerS}, #{
         text => text("the node logs ~ts events a second~ts", [count(PerS), Such]),
         evidence => Drops,
         advice => text(
@@ -248,11 +251,13 @@ flapping(Looks, Lost) ->
     case growth(fun(L) -> maps:get(~"connects", L, unknown) end, Looks) of
         {First, Last, _, _} when Last - First >= ?MANY_CONNECTIONS ->
             Names = lists:uniq([Node || #{subject := Node} <- Lost]),
-            Text = text("connections to nodes break, or nodes come and go: ~b new ones in ~ts~ts", [
-                Last - First,
-                seconds(span(Looks)),
-                [[", such as to ", Name] || Name <- lists:sublist(Names, 1)]
-            ]),
+            Text = text(
+                "connections to nodes break, or nodes come and go: ~b new ones in ~ts~ts", [
+                    Last - First,
+                    seconds(span(Looks)),
+                    [[", such as to ", Name] || Name <- lists:sublist(Names, 1)]
+                ]
+            ),
             [node(hd(Names ++ [~"nodes"]), Text, [])];
         _ ->
             Lost
@@ -326,9 +331,11 @@ transactions(Looks) ->
                     {transactions, transaction_restarts, 67},
                     {~"mnesia", Restarts / max(1, Commits)},
                     #{
-                        text => text("Mnesia's transactions were restarted ~ts times, ~ts ended", [
-                            count(Restarts), count(Commits)
-                        ]),
+                        text => text(
+                            "Mnesia's transactions were restarted ~ts times, ~ts ended~ts", [
+                                count(Restarts), count(Commits), lock_holder(Looks)
+                            ]
+                        ),
                         evidence => ~"Usually they want the same locks.",
                         advice =>
                             "Now: see which transactions run (dyno trace NODE "
@@ -342,6 +349,17 @@ transactions(Looks) ->
         _ ->
             []
     end.
+
+%% The same lock of the same transaction in all looks.
+lock_holder(Looks) ->
+    Key = fun(Of) -> maps:with([~"transaction", ~"table"], Of) end,
+    All = [at(~"transaction_locks", L) || L <- Looks],
+    Held = [
+        text(": ~ts, in ~ts, holds a lock of table ~ts all the time", [Name, place(Stack), Table])
+     || #{~"table" := Table, ~"name" := Name, ~"stack" := Stack} = Of <- lists:last(All),
+        lists:all(fun(Each) -> lists:member(Key(Of), lists:map(Key, Each)) end, All)
+    ],
+    lists:sublist(Held, 1).
 
 %% Critical if messages pile up behind it.
 overload(Looks) ->
@@ -390,10 +408,7 @@ tracing(Looks) ->
     Set = maps:keys(counted(~"tracing", Looks)),
     [
         finding(
-            case Count > 0 orelse Set -- [~"dbg"] =/= [] of
-                true -> warning;
-                false -> note
-            end,
+            warning_if(Count > 0 orelse Set -- [~"dbg"] =/= []),
             {tracing, none, 68},
             {~"tracing", Count},
             #{

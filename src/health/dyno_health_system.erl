@@ -8,7 +8,7 @@
 -export([checks/0]).
 
 -import(dyno_health_look, [finding/4, text/2, show/2, count/1, bytes/1, of_last/2, mean/2, sum/2]).
--import(dyno_health_look, [known/3]).
+-import(dyno_health_look, [known/3, waiting_in/2, last/1]).
 -import(dyno_finding_limits, [value/1]).
 
 %% Of the processors, by a hypervisor.
@@ -24,7 +24,8 @@ checks() ->
         {fragmented, ~"free memory in large pieces", 2, fun fragmented/1},
         {pressure, ~"pressure on memory and disks", 2, fun pressure/1},
         {disk, ~"disks", 2, fun disk/1},
-        {network, ~"retransmissions and full accept queues", 2, fun network/1}
+        {network, ~"retransmissions and full accept queues", 2, fun network/1},
+        {accept_queue, ~"connections that no process accepts", 3, fun accept_queues/1}
     ].
 
 %% Without a container there is no such value: nothing is wrong.
@@ -218,3 +219,33 @@ network(Looks) ->
         })
      || {Limit, Weight, Subject, Value, Why, Text, Advice} <- Full ++ Dropped ++ Again
     ].
+
+%% At each look. At most one acceptor is late in a server that accepts as fast as clients connect.
+accept_queues(Looks) ->
+    Each = [
+        #{P => N || #{~"port" := P, ~"waiting" := N} <- Of}
+     || #{~"accept_queues" := Of} <- Looks
+    ],
+    [
+        finding(warning, {accept_queue, accept_queue, 89}, {text("port ~b", [Port]), Least}, #{
+            text => text("~ts connections or more wait at port ~b to be accepted, at each look", [
+                count(Least), Port
+            ]),
+            evidence => accepting(last(Looks)),
+            advice =>
+                "Now: see what the processes do that should accept. Later: let "
+                "another process do the TLS handshake and all else with the new connection, with a "
+                "time limit; accept in more processes.",
+            look_closer => ~"dyno profile NODE --kind schedulers"
+        })
+     || [First | _] <- [Each],
+        Port := _ <- First,
+        Least <- [lists:min([maps:get(Port, Of, 0) || Of <- Each])],
+        Least >= value(accept_queue)
+    ].
+
+accepting(Look) ->
+    case waiting_in([~"ssl:handshake/", ~"ssl_gen_statem:handshake/"], Look) of
+        {0, _} -> ~"";
+        {N, Place} -> text("~b processes wait in TLS handshakes, such as in ~ts.", [N, Place])
+    end.

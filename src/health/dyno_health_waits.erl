@@ -10,7 +10,9 @@
 -import(dyno_health_look, [finding/4, text/2, count/1, seconds/1, is_one_of/2, growth/2]).
 -import(dyno_health_look, [suspects/1, span/1, progresses/1, place_of/1, place/1, waiting_in/2]).
 -import(dyno_health_look, [last/1]).
+-import(dyno_finding_limits, [value/1]).
 
+-define(SOME_LOCKS, 3).
 -define(LOCKING, [
     ~"gen:register_name/1",
     ~"global:random_sleep/1",
@@ -169,10 +171,10 @@ waited_for(Looks) ->
                 fun({_, To}) -> To end, fun({From, _}) -> From end, Same
             ),
             InCycle = lists:append([cycle(edges(L)) || L <- [Last, Before]]),
-            Limit = dyno_finding_limits:value(waiting_callers),
+            Limit = value(waiting_callers),
             Names = names(Looks),
             Always = [E || E <- Same, lists:all(fun(L) -> lists:member(E, edges(L)) end, Looks)],
-            Few = dyno_finding_limits:value(stuck_callers),
+            Few = value(stuck_callers),
             [
                 waited(maps:get(To, Names, To), To, Judged, length(From), Queue, Looks)
              || To := From <- Groups,
@@ -253,24 +255,21 @@ waited(Name, Pid, Limit, Count, Queue, Looks) ->
 
 %% In all looks. A child that has a time limit has some seconds.
 ends(Looks) ->
+    Functions = [~"supervisor:shutdown/", ~"supervisor:wait_dynamic_children/"],
     Each = [
-        [
-            C
-         || #{~"in" := <<"supervisor:shutdown", _/binary>>} = C <- maps:get(~"calls", L, [])
-        ]
+        [C || #{~"in" := In} = C <- maps:get(~"calls", L, []), is_one_of(In, Functions)]
      || L <- Looks
     ],
     Pair = fun(#{~"from" := From, ~"to" := To}) -> {From, To} end,
     Stopping = waiting_in([~"init:shutdown"], last(Looks)),
     [
         finding(warning, {ends, none, 103}, {Name, none}, #{
-            text => text("~ts waits for the end of its child ~ts, and does nothing else", [
-                Name, Child
+            text => text("~ts waits for the end of ~ts, and does nothing else", [
+                Name, ended(Call)
             ]),
-            evidence => text("So in all ~b looks. ~ts stands in ~ts.~ts", [
+            evidence => text("So in all ~b looks.~ts~ts", [
                 length(Looks),
-                Child,
-                Place,
+                [[" ", Child, " stands in ", Place, "."] || Place =/= ~""],
                 [~" The node is being stopped." || {N, _} <- [Stopping], N > 0]
             ]),
             why =>
@@ -286,46 +285,66 @@ ends(Looks) ->
         lists:all(fun(Of) -> lists:member(Pair(Call), [Pair(C) || C <- Of]) end, Each)
     ].
 
+ended(#{~"in" := <<"supervisor:wait_dynamic", _/binary>>}) -> ~"its children";
+ended(#{~"to_name" := Child}) -> [~"its child ", Child].
+
 locks(Looks) ->
     Waiting = [element(1, waits_for_global(Look)) || Look <- Looks],
-    Holders = [
-        {Resource, Holder}
-     || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", last(Looks)),
-        #{~"pid" := Holder, ~"stack" := Stack} <- Of,
-        %% It takes the lock anew for each name.
-        not is_registrar(Stack)
-    ],
-    Before = [
-        {Resource, Holder}
-     || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", hd(Looks)),
-        #{~"pid" := Holder} <- Of
-    ],
-    case [Held || Held <- Holders, lists:member(Held, Before)] of
+    Holders = holders(last(Looks)),
+    case [Held || Held <- Holders, lists:member(Held, holders(hd(Looks)))] of
         [] ->
             contended(lists:min(Waiting), Looks);
         Long ->
             [
                 lock(Resource, Holder, lists:max(Waiting), last(Looks), Looks)
-             || {Resource, Holder} <- Long
+             || {Resource, Holder, _} <- lists:sublist(Long, ?SOME_LOCKS)
             ]
     end.
 
-%% The holders change, and others wait at each look.
-contended(Waiting, Looks) ->
-    {_, Place} = waits_for_global(last(Looks)),
+%% Without global's own, which takes the lock anew for each name.
+holders(Look) ->
     [
-        finding(warning, {global_lock, contended_lock, 88}, {~"global", Waiting}, #{
-            text => text("~b processes or more wait for a lock of global at each look~ts", [
-                Waiting, [[", such as in ", Place] || Place =/= ~""]
-            ]),
-            evidence => ~"No process held it from the first look to the last.",
+        {Resource, Holder, maps:get(~"hold", H, ~"")}
+     || #{~"resource" := Resource, ~"holders" := Of} <- at(~"locks", Look),
+        #{~"pid" := Holder, ~"stack" := Stack} = H <- Of,
+        not is_registrar(Stack)
+    ].
+
+%% The holders change, and others wait at each look, or global's own processes work all the time.
+contended(Waiting, Looks) ->
+    Who = [Place || L <- lists:reverse(Looks), {_, Place} <- [waits_for_global(L)], Place =/= ~""],
+    Such = [[", such as in ", Place] || Place <- lists:sublist(Who, 1)],
+    Work = [
+        R
+     || {_, Asked} <- suspects(Looks),
+        #{~"group" := <<"global:", _/binary>>, ~"reductions" := R} <- Asked,
+        is_number(R)
+    ],
+    PerS = lists:sum(Work) / span(Looks),
+    {Limit, Value, Text, Evidence, Function} =
+        case Waiting >= value(contended_lock) of
+            true ->
+                {contended_lock, Waiting,
+                    text("~b processes or more wait for a lock of global at each look", [Waiting]),
+                    ~"No process held it from the first look to the last.", ~"set_lock"};
+            false ->
+                {global_work, PerS,
+                    ~"names are registered with global, or its locks taken, all the time",
+                    text("Its own processes do ~ts reductions a second.", [count(PerS)]),
+                    ~"register_name"}
+        end,
+    [
+        finding(warning, {global_lock, Limit, 88}, {~"global", Value}, #{
+            text => [Text, Such],
+            evidence => Evidence,
             advice =>
-                "Let one process do the work that the lock protects (a gen_server, or one for each "
-                "part of the keys), or lock smaller things; who waits tries again after growing "
-                "random times. For names use pg or a registry of one node.",
-            look_closer => ~"dyno trace NODE \"global:set_lock/3 -> caller\""
+                "Now: nothing. Later: let one process do the work that the lock protects (a "
+                "gen_server, or one for each part of the keys), or lock smaller things; who waits "
+                "tries again after growing random times. For names use pg or a registry of one "
+                "node.",
+            look_closer => text("dyno trace NODE \"global:~ts/3 -> caller\"", [Function])
         })
-     || Waiting >= dyno_finding_limits:value(contended_lock)
+     || Value >= value(Limit)
     ].
 
 at(Key, Look) -> maps:get(Key, Look, []).
@@ -333,6 +352,7 @@ at(Key, Look) -> maps:get(Key, Look, []).
 %% Without the process that holds a lock, and global's own, which waits for others.
 waits_for_global(Look) ->
     Places = [P || #{~"stack" := Stack} = P <- at(~"places", Look), not is_registrar(Stack)],
+    Calls = at(~"calls", Look),
     {Count, Place} = waiting_in(?LOCKING, Look#{~"places" => Places}),
     Holders = [
         Stack
@@ -341,8 +361,11 @@ waits_for_global(Look) ->
         lists:any(fun(Frame) -> is_one_of(Frame, ?LOCKING) end, Stack)
     ],
     %% Who registers a name has no other function of global in its stack.
-    Registers = [C || #{~"to_name" := ~"global_name_server"} = C <- at(~"calls", Look)],
-    {max(length(Registers), Count - length(Holders)), Place}.
+    Registers = [From || #{~"to_name" := ~"global_name_server", ~"from_name" := From} <- Calls],
+    {
+        max(length(Registers), Count - length(Holders)),
+        hd([Of || Of <- [Place | Registers], Of =/= ~""] ++ [~""])
+    }.
 
 lock(Resource, Holder, Waiting, Last, Looks) ->
     [#{~"name" := Name, ~"stack" := Stack} | _] = [
@@ -388,12 +411,12 @@ failures(Looks) ->
             All = lists:sum([N || {N, _, _} <- Most]),
             [
                 failing(Server, Of, Seen / All, PerS)
-             || PerS > dyno_finding_limits:value(failures_per_s)
+             || PerS > value(failures_per_s)
             ];
         {[], {_, _, _, _}} ->
             [];
         _ ->
-            {unknown, ~"not read by the dyno that looked"}
+            dyno_health_look:uncounted()
     end.
 
 times(Of) -> lists:sum([N || {_, N, _} <- Of]).
@@ -442,7 +465,7 @@ logger_callers(Looks) ->
         Counts = [waiting_in(Functions, L) || L <- tl(Looks)],
         {lists:min([N || {N, _} <- Counts]), element(2, lists:last(Counts))}
     end,
-    Limit = dyno_finding_limits:value(log_callers),
+    Limit = value(log_callers),
     case
         {
             Waits([~"logger_olp:call/2", ~"logger_olp:do_load/3"]),

@@ -21,9 +21,12 @@ all() ->
         watches_a_node_that_restarts,
         names_more_illnesses,
         names_further_illnesses,
+        names_last_illnesses,
+        names_what_fills_a_node,
         setters_of_timers,
         long_runs,
         counts_processes,
+        heaps_of_idle_processes,
         counts_between_traces,
         a_stopped_node,
         a_server_of_another_node,
@@ -45,6 +48,10 @@ names_the_illness(_Config) -> named(cases()).
 names_more_illnesses(_Config) -> named(more_cases()).
 
 names_further_illnesses(_Config) -> named(further_cases()).
+
+names_last_illnesses(_Config) -> named(last_cases()).
+
+names_what_fills_a_node(_Config) -> named(full_cases()).
 
 %% Sends the changes to the calling process.
 watcher(Node) ->
@@ -200,6 +207,26 @@ counts_between_traces(_Config) ->
     after
         dyno_peers:stop(Peer)
     end.
+
+%% What they made at their start is garbage.
+heaps_of_idle_processes(_Config) ->
+    Pids = [
+        spawn_link(fun() ->
+            _ = [length(lists:seq(1, 9000)) || _ <- lists:seq(1, 9)],
+            idles()
+        end)
+     || _ <- lists:seq(1, 3)
+    ],
+    Idle = fun Idle() ->
+        case [P || P <- Pids, process_info(P, status) =/= {status, waiting}] of
+            [] -> dyno_agent_suspect:holders(Pids);
+            _ -> Idle()
+        end
+    end,
+    [#{processes := 3, heap_bytes := Bytes, survived_bytes := Survived}] = Idle(),
+    ?assert(Bytes > 3 * 100_000),
+    ?assert(Survived < Bytes / 2, {Survived, Bytes}),
+    _ = [end_of(P) || P <- Pids].
 
 %% Of idle processes nothing is written anew; those that begin and end are counted.
 counts_processes(_Config) ->
@@ -602,5 +629,67 @@ further_cases() ->
             "   || I <- lists:seq(1, 30)]. ",
             waited_for,
             ~"30 processes wait in a call to shell"
+        }
+    ].
+
+last_cases() ->
+    [
+        {
+            "start() -> [spawn(sick, name, [I]) || I <- lists:seq(1, 60)]. "
+            "name(I) -> global:register_name({session, I}, self()), timer:sleep(5), "
+            "  global:unregister_name({session, I}), name(I). ",
+            global_lock,
+            ~"global"
+        },
+        {
+            "start() -> {ok, L} = gen_tcp:listen(0, [{active, false}, {backlog, 50}]), "
+            "  {ok, P} = inet:port(L), "
+            "  [{ok, _} = gen_tcp:connect(\"127.0.0.1\", P, []) || _ <- lists:seq(1, 20)], "
+            "  timer:sleep(infinity). ",
+            accept_queue,
+            ~"20 connections or more wait at port"
+        },
+        {
+            "start() -> {ok, S} = supervisor:start_link({local, shop_sup}, sick, []), unlink(S), "
+            "  [{ok, _} = supervisor:start_child(S, []) || _ <- lists:seq(1, 20)], "
+            "  exit(S, shutdown), timer:sleep(infinity). "
+            "init([]) -> {ok, {#{strategy => simple_one_for_one}, "
+            "  [#{id => cart, shutdown => infinity, start => {sick, cart, []}}]}}. "
+            "cart() -> {ok, spawn_link(fun() -> process_flag(trap_exit, true), "
+            "  receive never -> ok end end)}. ",
+            ends,
+            ~"shop_sup waits for the end of its children"
+        },
+        {
+            "start() -> persistent_term:put(limit, 0), [spawn(sick, idle, []) || _ <- "
+            "lists:seq(1, 5000)], limit(1). "
+            "idle() -> receive never -> ok end. "
+            "limit(N) -> persistent_term:put(limit, {N}), timer:sleep(20), limit(N + 1). ",
+            persistent_terms,
+            ~"persistent terms change"
+        }
+    ].
+
+full_cases() ->
+    [
+        {
+            "start() -> ets:new(orders, [named_table, public]), "
+            "  [ets:insert(orders, {I, open}) || I <- lists:seq(1, 100000)], "
+            "  [spawn(sick, open, []) || _ <- lists:seq(1, 8)], timer:sleep(infinity). "
+            "open() -> ets:foldl(fun(_, N) -> N + 1 end, 0, orders), open(). ",
+            table_scans,
+            %% Or, if the machine is too busy to count calls, "read whole tables".
+            ~" table"
+        },
+        {
+            "start() -> register(quota, spawn(sick, quota, [])), "
+            "  [spawn(sick, work, [0]) || _ <- lists:seq(1, 6)], "
+            "  [spawn(sick, ask, []) || _ <- lists:seq(1, 20)]. "
+            "work(N) -> work(N + 1). "
+            "quota() -> process_flag(priority, low), take(). "
+            "take() -> receive {P, R} -> _ = lists:sum(lists:seq(1, 20000)), P ! R, take() end. "
+            "ask() -> R = make_ref(), quota ! {self(), R}, receive R -> ask() end. ",
+            priority,
+            ~"quota has priority low, and messages wait"
         }
     ].

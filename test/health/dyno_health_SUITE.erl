@@ -24,6 +24,7 @@ all() ->
         two_looks,
         from_outside,
         standing_still_has_causes,
+        processes_that_do_not_answer,
         what_is_missing_is_unknown,
         reads_the_machine
     ].
@@ -49,6 +50,8 @@ a_healthy_node(_Config) ->
             #{often => #{timers => 34_000}, values => #{~"vm.reductions" => 8.0e6}},
             #{},
             #{values => Held},
+            %% A lock that a process takes anew each time.
+            #{locks => fun(N) -> [held(N)] end},
             #{one => #{queue => 19, stack => Registrar}},
             %% A supervisor that starts children.
             #{
@@ -118,6 +121,7 @@ each_check(_Config) ->
     ].
 
 cases() ->
+    Full = #{~"vm.scheduler_utilisation.normal" => 1.0, ~"vm.run_queue.normal" => 9},
     [
         {[queue], critical, ~"it never drains", #{one => #{queue => fun(N) -> 2000 + 100 * N end}}},
         {[queue], critical, ~"drained in 17 min", #{
@@ -261,6 +265,7 @@ cases() ->
             logged => fun(N) -> 10_000 * N end,
             log_events => [#{level => ~"error", function => ~"shop:pay/2", times => 90}]
         }},
+        {[log_events], note, ~"logs 300 events a second", #{logged => fun(N) -> 750 * N end}},
         {[collecting], warning, ~"heap of 60 MB about 25 times a second: shop:price/1 calls", #{
             collects => fun(N) -> 63 * N end,
             collectors => [
@@ -316,6 +321,18 @@ cases() ->
         {[transactions], warning, ~"restarted 3600 times", #{
             transactions => #{~"trans_restarts" => 900, ~"trans_commits" => 100}
         }},
+        {
+            [transactions],
+            warning,
+            ~"0 ended: report, in shop:sum/1, holds a lock of table stock",
+            #{
+                transactions => #{~"trans_restarts" => 900, ~"trans_commits" => 0},
+                services => fun(N) ->
+                    Lock = #{name => ~"report", stack => [~"shop:sum/1"], table => ~"stock"},
+                    #{transaction_locks => [Lock#{transaction => 7}, Lock#{transaction => 8 + N}]}
+                end
+            }
+        },
         {[binaries], warning, ~"rows of table cache are parts of binaries 648 times", #{
             values => #{
                 ~"vm.memory.binary" => 6.0e8, ~"vm.memory.total" => 7.0e8, ~"os.vm.rss" => 8.0e8
@@ -384,6 +401,52 @@ cases() ->
                     ]
                 }
             ]
+        }},
+        {[persistent_terms], warning, ~"persistent terms change while the node works", #{
+            one => #{group => ~"erts_literal_area_collector:start/0", reductions => 500_000},
+            term_changes => fun(N) -> 75 * N end
+        }},
+        %% At the looks few were seen to wait.
+        {[global_lock], warning, ~"or its locks taken, all the time, such as in <0.20.0>", #{
+            one => #{
+                pid => ~"<0.9.0>",
+                name => ~"global_name_server",
+                group => ~"global:init/1",
+                reductions => 1_000_000
+            },
+            calls => fun
+                (3) ->
+                    [
+                        C#{from_name := ~"<0.20.0>", to_name := ~"global_name_server"}
+                     || C <- callers(2)
+                    ];
+                (_) ->
+                    []
+            end
+        }},
+        {[ends], warning, ~"shop_sup waits for the end of its children", #{
+            calls => [
+                (call(~"<0.3.0>", ~"children of <0.3.0>", ~"shop_sup", ~"its children"))#{
+                    in => ~"supervisor:wait_dynamic_children/5", to_in => ~""
+                }
+            ]
+        }},
+        {[accept_queue], warning, ~"15 connections or more wait at port 443", #{
+            accept_queues => fun(N) ->
+                [#{port => 443, waiting => 15 + N}, #{port => 80, waiting => max(1, 9 - 5 * N)}]
+            end
+        }},
+        {[idle_heaps], note, ~"8000 processes of shop:init/1, which wait, have heaps of 2.4 GB", #{
+            values => #{~"vm.memory.total" => 2.6e9, ~"os.vm.rss" => 2.8e9},
+            binaries => idle(250_000)
+        }},
+        {[idle_heaps], warning, ~"heaps of 2.4 GB, 300 kB each", #{
+            values => #{
+                ~"vm.memory.total" => 2.6e9,
+                ~"os.vm.rss" => 2.8e9,
+                ~"os.memory.available" => 5.0e9
+            },
+            binaries => idle(30_000)
         }},
         {[log_files], warning, ~"the log's file /var/log/shop.log does not change", #{
             services => fun(N) ->
@@ -635,6 +698,24 @@ cases() ->
         {[priority], warning, ~"at priority high", #{
             one => #{priority => ~"high", reductions => 10_000_000}
         }},
+        %% They wait, but for few moments.
+        {[priority, schedulers_full], warning, ~"of orders:init/1 work at priority max", #{
+            values => Full,
+            suspects => [
+                suspect(#{
+                    pid => Pid, priority => ~"max", reductions => 4_000_000, status => ~"waiting"
+                })
+             || Pid <- [~"<0.7.0>", ~"<0.8.0>"]
+            ]
+        }},
+        {
+            [priority, bottleneck, schedulers_full],
+            warning,
+            ~"orders has priority low, and messages",
+            #{
+                values => Full, one => #{priority => ~"low", queue => 30}
+            }
+        },
         {[heap_grows], note, ~"grows by 2 MB a second", #{
             one => #{heap_bytes => fun(N) -> 9_000_000 + 5_000_000 * N end}
         }},
@@ -662,14 +743,21 @@ cases() ->
             one => #{reductions => 10_000_000, stack => []}
         }},
         {[table_scans], warning, ~"ets:match/2 scans table presence (200 k rows)", #{
-            one => #{
-                scans => #{
+            scanned => fun(N) -> 50 * N end,
+            scans => [
+                #{
                     function => ~"ets:match/2",
+                    caller => ~"shop:who/1",
                     table => ~"presence",
                     rows => 200_000,
-                    per_s => 20
+                    share => 0.5
                 }
-            }
+            ]
+        }},
+        {[table_scans], warning, ~"the busiest processes read whole tables, in ets:do_foldl/4", #{
+            groups => [(group(~"orders:init/1", 1, 0))#{reductions := 9_000_000}],
+            one => #{stack => [~"ets:do_foldl/4", ~"ets:foldl/3", ~"shop:sum/1"]},
+            scanned => none
         }},
         %% Its receive, of the user's code, searches.
         {[queue], critical, ~"it never drains", #{
@@ -768,7 +856,10 @@ two_looks(_Config) ->
         Of([hd(Growing), lists:last(Growing)])
     ),
     ?assertMatch(
-        #{table_grows := {unknown, ~"too few looks at the node: a longer --for has more"}, queue := []},
+        #{
+            table_grows := {unknown, ~"too few looks at the node: a longer --for has more"},
+            queue := []
+        },
         Of(lists:sublist(Growing, 2))
     ).
 
@@ -835,6 +926,41 @@ standing_still_has_causes(_Config) ->
         ]
     ].
 
+%% In no look, in the last ones, or in the first ones: each check can tell.
+processes_that_do_not_answer(_Config) ->
+    Asked = [name, queue, status, priority, heap_bytes, reductions, ports],
+    [
+        ?assertEqual(
+            [],
+            [
+                Name
+             || {#{name := Name}, Of} <- dyno_health:examined(
+                    ~"shop@host",
+                    looks(#{
+                        suspects => fun(N) ->
+                            Known = suspect(#{
+                                stack => [Top, ~"shop:pay/1"],
+                                status => ~"suspended",
+                                queue => 20,
+                                queues => [9, 20],
+                                group => ~"shop:init/1"
+                            }),
+                            Silent = maps:without(Asked, Known),
+                            case Answers(N) of
+                                true -> [Known];
+                                false -> [Silent#{name => ~"", answered := false}]
+                            end
+                        end
+                    })
+                ),
+                not is_list(Of),
+                unknown =/= element(1, Of)
+            ]
+        )
+     || Top <- [~"prim_inet:send/4", ~"prim_file:sync/1", ~"gen:do_call/4", ~"shop:wait/1"],
+        Answers <- [fun(_) -> false end, fun(N) -> N < 2 end, fun(N) -> N > 2 end]
+    ].
+
 %% Where /proc cannot be read there is no false "all is well".
 what_is_missing_is_unknown(_Config) ->
     Looks = [
@@ -867,6 +993,18 @@ reads_the_machine(_Config) ->
             cpu_max => ~"200000 100000\n",
             cmdline => ~"beam.smp\0-sbwt\0very_long\0--\0"
         })
+    ),
+    %% Of three sockets that listen or are connected, one has connections that wait.
+    ?assertEqual(
+        [{443, 15, ~"77"}],
+        dyno_agent_os_health:listening(
+            ~"""
+              sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
+               0: 00000000:01BB 00000000:0000 0A 00000000:0000000F 00:00000000 00000000 0 0 77 1
+               1: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 78 1
+               2: 0100007F:0050 0100007F:D902 01 00000000:0000000F 00:00000000 00000000 0 0 79 1
+            """
+        )
     ).
 
 %% Why a queue is long, and who does the work, by where processes stand.
@@ -897,6 +1035,11 @@ each_cause(_Config) ->
             {queue, ~"which searches the whole mailbox at each call", #{
                 one => Waits#{reductions := 400_000_000}, searching => [~"shop:wait/1"]
             }},
+            %% It may take the first one each time.
+            {queue, ~"shop:loop/2, whose receive takes only some messages: it searches", #{
+                one => Waits#{reductions := 400_000_000, stack := [~"shop:loop/2"]},
+                selecting => [~"shop:loop/2"]
+            }},
             {queue, ~"gen:do_call/4, called by shop:publish/2, and waits for tls_sender", #{
                 one => Waits#{
                     status => ~"waiting",
@@ -923,6 +1066,15 @@ each_cause(_Config) ->
                     }
                 ],
                 places => [place(1, [~"init:shutdown_loop/4"])]
+            }},
+            {long_schedule, ~"25 times; likely the copy of a large term", #{
+                groups => [group(~"shop:spin/1", 1, 0)],
+                long => [long(~"long_schedule", ~"<0.4.0>", ~"shop:spin/1", 5, 500)],
+                values => #{~"reclaimed" => 6.0e8}
+            }},
+            {processes_grow, ~"in shop:ask/1; web started it.", #{
+                groups => fun(N) -> [group(~"orders:init/1", 750 * N, 750)] end,
+                one => #{stack => [~"shop:ask/1"], parent => ~"web"}
             }},
             {schedulers_full, ~"All 5 processes of shop:init/1 together did 100 %", #{
                 values => #{
@@ -994,6 +1146,10 @@ look(N, Changes) ->
         failures => Of(failures, []),
         logged => Of(logged, 0),
         log_events => Of(log_events, []),
+        scanned => Of(scanned, 0),
+        term_changes => Of(term_changes, 0),
+        scans => Of(scans, []),
+        accept_queues => Of(accept_queues, []),
         often => Of(often, #{}),
         long => Of(long, []),
         lateness => Merged(lateness, #{most_ms => 0, together_ms => 0}),
@@ -1010,6 +1166,7 @@ look(N, Changes) ->
         code_server => Of(code_server, 0),
         reloads => Of(reloads, []),
         searching => Of(searching, []),
+        selecting => Of(selecting, []),
         breakpoints => Of(breakpoints, #{}),
         services => Merged(services, #{
             handlers => [#{name => ~"logger_std_h_default", mode => ~"async"}],
@@ -1103,6 +1260,34 @@ callers(Count) ->
         call(<<"<0.", (integer_to_binary(20 + N))/binary, ".0>">>, ~"<0.9.0>", ~"web", ~"db")
      || N <- lists:seq(1, Count)
     ].
+
+held(N) ->
+    #{
+        resource => ~"row",
+        holders => [
+            #{
+                pid => ~"<0.9.0>",
+                name => ~"rows",
+                hold => integer_to_binary(N),
+                stack => [~"shop:change/1"]
+            }
+        ]
+    }.
+
+idle(Survived) ->
+    #{
+        waiting => 8000,
+        tables => [],
+        groups => [
+            #{
+                group => ~"shop:init/1",
+                processes => 300,
+                bytes => 0,
+                heap_bytes => 90_000_000,
+                survived_bytes => 300 * Survived
+            }
+        ]
+    }.
 
 port(Name, Peer) ->
     #{name => Name, peer => Peer, queue_bytes => 15_900}.

@@ -7,7 +7,7 @@ Reads all processes of a node by cheap keys (queue, reductions, status), and eac
 by its start function, which is its group.
 
 It sends no message to a process, copies no mailbox, and reads in slices with pauses. Above 50,000
-processes groups are of every Nth process, always the same.
+processes groups are of every Nth process, always the same, and of those with a name.
 
 ## Cost
 0.5 us a process; 4 us more for each new one that `proc_lib` or a fun started, and for each whose
@@ -17,7 +17,7 @@ heap may be large: a signal asks it.
 -export([new/0, take/2, of_group/2, known_group/2, is_full/0]).
 -export([places/0, holders/0, is_own/1]).
 -export([group/1, name/1, pid/1, text/2]).
--export([pause/1, waited/1, answered/1, timed/1, took/1, woken/1]).
+-export([spread/2, pause/1, waited/1, answered/1, timed/1, took/1, woken/1]).
 -export_type([census/0, seen/0, group/0]).
 
 %% What is known of each sampled process, and the size of each group at the look before.
@@ -62,8 +62,10 @@ heap may be large: a signal asks it.
     %% Running with almost no reductions: native functions.
     native := [process()],
     suspended_count := non_neg_integer(),
-    %% Some of the waiting processes.
-    waiting := [pid()]
+    %% Some of the waiting processes with a name, some of the others, and the number of all others.
+    named := [pid()],
+    waiting := [pid()],
+    waiting_count := non_neg_integer()
 }.
 
 -define(SLICE, 500).
@@ -77,6 +79,7 @@ heap may be large: a signal asks it.
 -define(FEW, 50_000).
 -define(MOST_GROUPS, 300).
 -define(MOST_WAITING, 1000).
+-define(MOST_NAMED, 500).
 %% So many may be known that have ended.
 -define(STALE, 1000).
 %% To wake a process takes the runtime so long, and more if a scheduler sleeps (measured with +sbwt
@@ -138,8 +141,12 @@ take(Pids, #{known := Before, counts := Counts}) ->
         native => [],
         waiting => []
     },
-    #{known := Known, groups := Busy, idle := Idle, suspended := Suspended} =
-        Taken = slices(dyno_agent_process_list:first(), Own, Every, Acc),
+    Names = lists:sublist(registered(), ?MOST_NAMED),
+    Named = #{Pid => named || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)},
+    Sample = {Every, Named},
+    #{known := Known, groups := Busy, idle := Idle, suspended := Suspended, waiting := Waiting} =
+        Taken = slices(dyno_agent_process_list:first(), Own, Sample, Acc),
+    {First, Others} = lists:partition(fun(Pid) -> is_map_key(Pid, Named) end, Waiting),
     Groups = maps:fold(fun of_idle/3, Busy, Idle),
     Now = #{Name => N || Name := #{count := N} <- Groups},
     {
@@ -153,34 +160,36 @@ take(Pids, #{known := Before, counts := Counts}) ->
             suspended => lists:sublist(Suspended, ?MOST),
             native => lists:sublist(map_get(native, Taken), ?MOST),
             suspended_count => length(Suspended),
-            waiting => spread(map_get(waiting, Taken), ?MOST_WAITING)
+            named => First,
+            waiting => spread(Others, ?MOST_WAITING),
+            waiting_count => Every * length(Others)
         },
-        #{known => current(Known, lists:sum(maps:values(Now)), Every), counts => Now}
+        #{known => current(Known, lists:sum(maps:values(Now)), Sample), counts => Now}
     }.
 
 %% Without the ended ones, if these are many.
-current(Known, Count, Every) when map_size(Known) > ?STALE + Count + Count div 4 ->
-    maps:filter(fun(Pid, _) -> is_process_alive(Pid) andalso is_sampled(Pid, Every) end, Known);
-current(Known, _Count, _Every) ->
+current(Known, Count, Sample) when map_size(Known) > ?STALE + Count + Count div 4 ->
+    maps:filter(fun(Pid, _) -> is_process_alive(Pid) andalso is_sampled(Pid, Sample) end, Known);
+current(Known, _Count, _Sample) ->
     Known.
 
-slices(none, _Own, _Every, Acc) ->
+slices(none, _Own, _Sample, Acc) ->
     Acc;
-slices(Place, Own, Every, Acc) ->
+slices(Place, Own, Sample, Acc) ->
     Size =
-        case Every of
-            1 -> ?SLICE;
+        case Sample of
+            {1, _} -> ?SLICE;
             _ -> ?LARGE_SLICE
         end,
     {Slice, Next} = dyno_agent_process_list:next(Size, Place),
     Start = erlang:monotonic_time(microsecond),
-    Looked = looked(Slice -- Own, Every, Acc),
+    Looked = looked(Slice -- Own, Sample, Acc),
     TookUs = erlang:monotonic_time(microsecond) - Start,
     _ = [pause(1 + min(20_000, ?PAUSE_FACTOR * TookUs) div 1000) || Next =/= none],
-    slices(Next, Own, Every, Looked).
+    slices(Next, Own, Sample, Looked).
 
-looked(Pids, Every, #{known := Known} = Acc) ->
-    Answers = dyno_agent_suspect:each(fun(Pid) -> one(Pid, Every) end, Pids),
+looked(Pids, Sample, #{known := Known} = Acc) ->
+    Answers = dyno_agent_suspect:each(fun(Pid) -> one(Pid, Sample) end, Pids),
     {Idle, Others} = lists:partition(fun(Answer) -> is_idle(Answer, Known) end, Answers),
     New = [Pid || {Pid, true, _} <- Others, not is_map_key(Pid, Known)],
     Grown = [Pid || {Pid, _, Of} <- Others, may_be_heavy(Of, maps:get(Pid, Known, none))],
@@ -242,14 +251,15 @@ heap(Pid) ->
     end.
 
 %% Without sampling only the queue: a third of the time.
-one(Pid, Every) ->
-    case is_sampled(Pid, Every) orelse process_info(Pid, message_queue_len) of
+one(Pid, Sample) ->
+    case is_sampled(Pid, Sample) orelse process_info(Pid, message_queue_len) of
         true -> asked_of(Pid, true);
         {_, Queue} when Queue > 0 -> asked_of(Pid, false);
         _ -> []
     end.
 
-is_sampled(Pid, Every) -> Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0.
+is_sampled(Pid, {Every, Named}) ->
+    Every =:= 1 orelse erlang:phash2(Pid, Every) =:= 0 orelse is_map_key(Pid, Named).
 
 asked_of(Pid, IsSampled) ->
     case process_info(Pid, [message_queue_len, reductions, status, heap_size]) of
@@ -313,6 +323,8 @@ top(Key, Processes) ->
     Sorted = lists:sort(fun(#{Key := A}, #{Key := B}) -> A >= B end, Processes),
     lists:sublist(Sorted, ?MOST).
 
+-doc "At most about twice so many of them, at equal distances.".
+-spec spread([Item], pos_integer()) -> [Item].
 spread(Items, Most) ->
     case length(Items) of
         Length when Length =< Most -> Items;

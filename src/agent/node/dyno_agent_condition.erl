@@ -10,7 +10,7 @@ Helpers with a time limit read `/proc`, because dirty I/O schedulers may be stuc
 because each answer waits for all schedulers.
 """.
 
--export([read/1, between/2, supervised/1, binaries/1, full_links/1, allocator/1]).
+-export([read/1, between/2, supervised/1, held/1, full_links/1, allocator/1]).
 -export_type([reading/0]).
 
 -type reading() :: #{atom() => term()}.
@@ -19,7 +19,8 @@ because each answer waits for all schedulers.
 -define(MOST_NAMES, 2000).
 -define(FILES_MS, 2000).
 -define(BINARY_BYTES, 20_000_000).
--define(MOST_HOLDERS, 300).
+-define(HEAP_BYTES, 100_000_000).
+-define(MOST_HOLDERS, 200).
 -define(MOST_READ, 5).
 -define(MOST_SUPERVISORS, 100).
 -define(NEWEST, 3).
@@ -40,6 +41,7 @@ between(Before, Now) ->
         machine => difference(machine, Before, Now),
         machine_now => maps:get(machine, Now),
         stuck_files => maps:get(stuck_files, Now, []),
+        accept_queues => maps:get(accept_queues, Now, []),
         transactions => difference(transactions, Before, Now),
         code_server => code_server(Before, Now),
         spawned => spawned(Before, Now),
@@ -62,6 +64,7 @@ read(Threads) ->
         fun() -> #{os => dyno_agent_os:read()} end,
         fun() -> #{threads => dyno_agent_threads:read(Threads)} end,
         fun() -> #{machine => dyno_agent_os_health:read()} end,
+        fun() -> #{accept_queues => dyno_agent_os_health:accept_queues()} end,
         fun() -> #{stuck_files => dyno_agent_threads:stuck_files(Threads)} end
         | [fun() -> dyno_agent_census:answered(Of) end || Of <- allocators()]
     ],
@@ -284,7 +287,11 @@ locks() ->
     [
         #{
             resource => dyno_agent_census:text("~0tP", [Resource, 10]),
-            holders => [holder(Pid) || {Pid, _} <- Holders]
+            holders => [
+                %% A new one each time that the lock is taken.
+                (holder(Pid))#{hold => list_to_binary(ref_to_list(Ref))}
+             || {Pid, Ref} <- Holders, is_reference(Ref)
+            ]
         }
      || {Resource, _Id, Holders} <- dyno_agent_services:table(global_locks)
     ].
@@ -308,10 +315,11 @@ full_links(_Suspended) ->
         nosuspend =:= erlang:send({?MODULE, Node}, [], [nosuspend, noconnect])
     ].
 
--doc "Holders of binaries among these processes and the largest tables, if these take much.".
--spec binaries([pid()]) -> #{atom() => term()}.
-binaries(Waiting) ->
-    case erlang:memory(binary) > ?BINARY_BYTES of
+-doc "Holders of heaps and binaries, among some processes and the largest tables.".
+-spec held(dyno_agent_census:census()) -> #{atom() => term()}.
+held(#{named := Named, waiting := Waiting, waiting_count := Count}) ->
+    [{_, Binary}, {_, Heaps}] = erlang:memory([binary, processes]),
+    case Binary > ?BINARY_BYTES orelse Heaps > ?HEAP_BYTES of
         true ->
             Largest = lists:reverse(
                 lists:sort([
@@ -320,8 +328,11 @@ binaries(Waiting) ->
                 ])
             ),
             #{
-                waiting => length(Waiting),
-                groups => dyno_agent_suspect:holders(lists:sublist(Waiting, ?MOST_HOLDERS)),
+                waiting => Count,
+                groups => dyno_agent_suspect:holders(
+                    dyno_agent_census:spread(Waiting, ?MOST_HOLDERS)
+                ),
+                named => dyno_agent_suspect:holders(lists:sublist(Named, ?MOST_HOLDERS)),
                 tables => dyno_agent_suspect:kept([
                     T
                  || {_, T} <- lists:sublist(Largest, ?MOST_READ)

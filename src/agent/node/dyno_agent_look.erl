@@ -83,13 +83,13 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 -define(BUSY, 200_000).
 %% Of the code server, for each interval; a node in production loads no code.
 -define(LOADING, 500).
--define(COLLECTING, 5000).
 %% A second.
 -define(FAILURES, 10).
--define(LOGGED, 200).
+-define(LOGGED, 100).
 -define(ATOMS, 2).
 -define(COLLECTS, 5).
 -define(HIBERNATES, 500).
+-define(SCANS, 2).
 -define(MOST_ASKED, 300).
 -define(MOST_TRACED, 4).
 %% A second.
@@ -308,7 +308,8 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     Chosen = chosen(Census, [Pid || {Pid, _} := _ <- maps:get(long, State), is_pid(Pid)]),
     #{stacks := Stacks, collecting := Collecting, queues := Queues} =
         burst(State#{suspects := Chosen}),
-    Waiting = maps:get(waiting, Census),
+    #{waiting := Others, named := Named} = Census,
+    Waiting = Named ++ Others,
     Standing = dyno_agent_suspect:functions(Waiting),
     Between = dyno_agent_condition:between(Before, Now),
     Calls = called(Between, State),
@@ -323,7 +324,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     ],
     #{interval_ms := Ms} = Between,
     Counts = Calls#{atoms => erlang:system_info(atom_count)},
-    Some = lists:sublist(Chosen ++ Waiting, ?MOST_ASKED),
+    Some = lists:sublist(Chosen ++ Others ++ Named, ?MOST_ASKED),
     IfOften = fun(Key, PerS, Ask) ->
         case {Counts, map_get(counts, State)} of
             {#{Key := Count}, #{Key := Then}} when is_integer(Count), is_integer(Then) ->
@@ -337,7 +338,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         time_ms => BeganMs - Start,
         long => long(maps:get(long, State)),
         full_links => dyno_agent_condition:full_links(maps:get(suspended_count, Census)),
-        binaries => dyno_agent_condition:binaries(Waiting),
+        binaries => dyno_agent_condition:held(Census),
         lateness => dyno_agent_lateness:read(Probes),
         processes => maps:with([count, every], Census),
         groups => [maps:remove(newest, Group) || Group <- maps:get(groups, Census)],
@@ -353,12 +354,12 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         log_events => IfOften(logged, ?LOGGED, fun dyno_agent_some_calls:log_events/1),
         collectors => IfOften(collects, ?COLLECTS, Tidy(collects)),
         hibernators => IfOften(hibernates, ?HIBERNATES, Tidy(hibernates)),
+        scans => IfOften(scanned, ?SCANS, fun dyno_agent_some_calls:scans/1),
         atom_makers => IfOften(atoms, ?ATOMS, fun dyno_agent_some_calls:atom_makers/1),
         often => Often,
         intervals => dyno_agent_some_calls:intervals(
             dyno_agent_census:of_group(~"timer:interval_loop", SeenNow)
         ),
-        term_changes => term_changes(Suspects),
         suspects => Suspects
     },
     Long = long_runs(Between, State),
@@ -431,20 +432,8 @@ reloads(#{code_server := Reductions}) when Reductions > ?LOADING ->
 reloads(_Between) ->
     [].
 
-%% The runtime's collector of literals works for purged modules, too.
-term_changes(Suspects) ->
-    Collecting = [
-        R
-     || #{group := ~"erts_literal_area_collector:start/0", reductions := R} <- Suspects,
-        is_integer(R),
-        R > ?COLLECTING
-    ],
-    case Collecting of
-        [] -> none;
-        _ -> dyno_agent_some_calls:term_changes()
-    end.
-
-%% Of processes with long queues how they look at themselves, of the busiest which tables they use.
+%% Of processes with long queues how they look at themselves, of the busiest which tables they
+%% write.
 used(_Chosen, _Census, _Often, #{late := true}) ->
     late;
 used(Chosen, #{queues := Queues, busiest := Busiest}, Often, #{looks := Looks}) ->

@@ -17,6 +17,8 @@ from tables, without a message to a process.
 -define(BREAKPOINTS_MS, 2000).
 -define(MOST_NAMED, 5).
 -define(MOST_LOGS, 50).
+-define(MOST_LOCKS, 20).
+-define(MOST_ROWS, 10_000).
 
 -doc "All services; unreadable ones are left out.".
 -spec read() -> #{atom() => term()}.
@@ -28,6 +30,7 @@ read() ->
         disk_logs => disk_logs(),
         logging => is_logging(),
         overloaded => overloaded(),
+        transaction_locks => transaction_locks(),
         applications => applications(),
         starting => starting(),
         connections => connections(),
@@ -142,6 +145,27 @@ overloaded() ->
         error:badarg -> []
     end.
 
+%% Some write locks of Mnesia's transactions.
+transaction_locks() ->
+    try
+        ets:select(mnesia_tid_locks, [{{{tid, '$1', '$2'}, '$3', write}, [], ['$$']}], ?MOST_LOCKS)
+    of
+        {Rows, _} ->
+            [
+                #{
+                    transaction => N,
+                    table => dyno_agent_census:text("~0tP", [Table, 10]),
+                    name => dyno_agent_census:name(Pid),
+                    stack => dyno_agent_suspect:frames(Stack)
+                }
+             || [N, Pid, {Table, _}] <- Rows, {_, Stack} <- dyno_agent_suspect:functions([Pid])
+            ];
+        '$end_of_table' ->
+            []
+    catch
+        error:badarg -> []
+    end.
+
 %% Applications with a process that are loaded but do not run, and those that run and need them.
 applications() ->
     Loaded = [
@@ -181,11 +205,13 @@ key(App, Key) ->
         undefined -> []
     end.
 
--doc "The rows of a table; none without it.".
+-doc "The rows of a table, but not of a very large one; none without it.".
 -spec table(atom()) -> [tuple()].
+%% By a function that is not counted.
 table(Name) ->
-    try
-        ets:tab2list(Name)
+    try ets:match_object(Name, '$1', ?MOST_ROWS) of
+        {Rows, _} -> Rows;
+        '$end_of_table' -> []
     catch
         error:badarg -> []
     end.

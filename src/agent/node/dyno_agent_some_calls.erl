@@ -8,9 +8,9 @@ themselves, which tables they use, what they set, which modules the code server 
 intervals run, which calls fail, what they log. Some functions are counted in all processes.
 """.
 
--export([inspections/1, tables/1, setters/1, reloads/0, term_changes/0, intervals/1]).
+-export([inspections/1, tables/1, setters/1, reloads/0, intervals/1]).
 -export([count/1, counts/1, often/0, failures/1, log_events/1, atom_makers/1, tidy/2]).
--export([long_runs/0]).
+-export([scans/1, long_runs/0]).
 
 -import(dyno_agent_suspect, [within/3]).
 
@@ -25,14 +25,6 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 -define(LONG_MS, 20).
 %% What they set stays until a time, or until a process ends.
 -define(SETTERS, [{erlang, send_after, 3}, {erlang, start_timer, 3}, {erlang, monitor, 2}]).
-%% Each change of breakpoints waits for all schedulers: all functions at once, but these.
--define(TABLES, [
-    {{ets, '_', '_'}, true}
-    | [
-        {{ets, F, '_'}, false}
-     || F <- [lookup, lookup_element, member, first, last, next, prev, do_foldl, do_foldr]
-    ]
-]).
 %% Of the code server: a module that it loads, and one that it looks for.
 -define(LOADED, [{{ets, insert, 2}, true}, {{erl_prim_loader, is_basename, 1}, true}]).
 -define(TIMERS, [{erlang, F, A} || F <- [send_after, start_timer], A <- [3, 4]]).
@@ -52,16 +44,34 @@ intervals run, which calls fail, what they log. Some functions are counted in al
     {collects, ?COLLECT},
     {hibernates, ?HIBERNATE},
     {restarts, ?RESTARTS},
+    {scanned, ?SCANS},
     %% To other nodes, and modules.
     {connects, [{erlang, setnode, 3}]},
-    {loads, [{erlang, finish_loading, 1}]}
+    {loads, [{erlang, finish_loading, 1}]},
+    {term_changes, ?TERMS}
 ]).
 -define(COUNT_MS, 300).
 -define(MOST_TOLD, 300).
 -define(SOME_TOLD, 3).
 -define(CALLER, [{'_', [], [{message, {caller}}]}]).
 -define(WRITES, [insert, insert_new, delete, update_counter, update_element]).
--define(SCANS, [match, match_object, match_delete, select, select_count, select_delete]).
+-define(SCANS, [
+    {ets, F, A}
+ || {A, Of} <- [
+        {1, [tab2list]},
+        {2, [match, match_object, match_delete, select, select_count, select_delete]},
+        {3, [foldl, foldr]}
+    ],
+    F <- Of
+]).
+%% The table, the pattern, and who calls.
+-define(SCAN, [
+    {['$1'], [], [{message, {{'$1', '_', {caller}}}}]},
+    {['$1', '$2'], [], [{message, {{'$1', '$2', {caller}}}}]},
+    {['_', '_', '$1'], [], [{message, {{'$1', '_', {caller}}}}]}
+]).
+%% In a larger node only some processes are traced.
+-define(FEW_PROCESSES, 5000).
 
 -doc "The keys of itself that each process reads by `process_info/2`, and how often a second.".
 -spec inspections([pid()]) -> #{pid() => #{inspects := #{item := binary(), per_s := number()}}}.
@@ -132,71 +142,61 @@ ended(EndsMs, More, Done) ->
         }
     ).
 
--doc "How each process uses ETS tables; `late` if the node is too busy for that.".
+-doc "How each process writes ETS tables; `late` if the node is too busy for that.".
 -spec tables([pid()]) ->
     #{
-        pid() => #{
-            scans => #{
-                function := binary(), table := binary(), rows := pos_integer(), per_s := number()
-            },
-            %% The median time from one write to the next, and whether they exclude each other.
-            writes => #{table := binary(), gap_us := number(), locks := boolean()}
-        }
+        %% The median time from one write to the next, and whether they exclude each other.
+        pid() => #{writes => #{table := binary(), gap_us := number(), locks := boolean()}}
     }
     | late.
 tables(Pids) ->
-    of_calls(?TABLES, Pids, late, fun used/1).
+    of_calls([{{ets, F, '_'}, true} || F <- ?WRITES], Pids, late, fun(Called) ->
+        #{
+            Pid => writes([{Ns, Write} || {Ns, Call} <- Calls, Write <- written(Call)])
+         || Pid := {_, Calls} <- Called
+        }
+    end).
 
-used(Called) ->
-    #{
-        Pid => maps:merge(
-            scans([Scan || Call <- once([C || {_, C} <- Calls]), Scan <- scanned(Call)], S),
-            writes([{Ns, Write} || {Ns, Call} <- Calls, Write <- written(Call)])
-        )
-     || Pid := {S, Calls} <- Called
-    }.
-
-%% One function calls the other.
-once([{ets, tab2list, [T]} = Call, {ets, match_object, [T, _]} | Calls]) -> [Call | once(Calls)];
-once([Call | Calls]) -> [Call | once(Calls)];
-once([]) -> [].
-
-scanned({ets, Fold, [_, _, Table]}) when Fold =:= foldl; Fold =:= foldr ->
-    scanned(Fold, 3, Table);
-scanned({ets, Function, [Table | More]}) ->
+-doc """
+Which tables are read whole, by which functions and callers, the most frequent first; with their
+share of all calls of such functions. In a small node all processes are traced.
+""".
+-spec scans([pid()]) ->
     [
-        Scan
-     || Function =:= tab2list orelse (More =/= [] andalso lists:member(Function, ?SCANS)),
-        is_whole(Function, Table, More),
-        Scan <- scanned(Function, 1 + length(More), Table)
-    ];
-scanned(_Call) ->
-    [].
-
-scanned(Function, Arity, Table) ->
+        #{
+            function | caller | table := binary(),
+            rows := pos_integer(),
+            share := float()
+        }
+    ].
+scans(Pids) ->
+    Traced =
+        case erlang:system_info(process_count) < ?FEW_PROCESSES of
+            true -> [all];
+            false -> Pids
+        end,
+    %% One function calls the other.
+    Calls = [
+        {F, What}
+     || {_, F, {_, _, Caller} = What} <- told(?SCANS, ?SCAN, Traced),
+        Caller =/= {ets, tab2list, 1}
+    ],
     [
-        {Rows, {ets, Function, Arity}, ets:info(Table, name)}
-     || Rows <- [ets:info(Table, size)],
+        #{
+            function => printed(Function),
+            caller => printed(Caller),
+            table => dyno_agent_name:module(ets:info(Table, name)),
+            rows => Rows,
+            share => N / length(Calls)
+        }
+     || {N, {Table, Function, Caller}} <- most([
+            {Table, F, Caller}
+         || {{_, Name, _} = F, {Table, Pattern, Caller}} <- Calls, is_whole(Name, Table, Pattern)
+        ]),
+        Rows <- [ets:info(Table, size)],
         is_integer(Rows),
         Rows > ?MANY_ROWS
     ].
-
-scans([], _S) ->
-    #{};
-scans([{_, Function, Name} | _] = Of, S) ->
-    #{
-        scans => #{
-            function => dyno_agent_name:mfa(Function),
-            table => dyno_agent_name:module(Name),
-            rows => lists:max([Rows || {Rows, _, _} <- Of]),
-            %% One among many other calls was seen for a moment only.
-            per_s =>
-                case Of of
-                    [_] -> 1 / max(S, ?TRACED_MS / 1000);
-                    _ -> length(Of) / S
-                end
-        }
-    }.
 
 %% The table and the key.
 written({ets, Function, [Table, What | _]}) ->
@@ -279,19 +279,6 @@ runs(EndsMs, Left, Since, Runs) ->
             runs(EndsMs, Left - 1, Since, Runs)
     after max(0, EndsMs - erlang:monotonic_time(millisecond)) -> Runs
     end.
-
--doc "How often persistent terms are set or erased, by any process.".
--spec term_changes() -> #{count := non_neg_integer(), per_s := number()} | unknown.
-term_changes() ->
-    within(
-        fun() ->
-            {S, Counts} = for_a_while(?TERMS),
-            Count = lists:sum(Counts),
-            #{count => Count, per_s => Count / S}
-        end,
-        unknown,
-        ?TIMEOUT_MS
-    ).
 
 -doc "How often a second any process sets a timer; empty if not known.".
 -spec often() -> #{timers => number()}.
@@ -507,9 +494,7 @@ is_loaded(Name) ->
 counted(Items) -> maps:groups_from_list(fun(Of) -> Of end, Items).
 
 %% A bound key, or the bound first part of an ordered key, spares reading the table.
-is_whole(tab2list, _Table, _) ->
-    true;
-is_whole(Function, Table, [Pattern | _]) ->
+is_whole(Function, Table, Pattern) ->
     Heads =
         case Function of
             _ when Function =:= match; Function =:= match_object; Function =:= match_delete ->
@@ -517,7 +502,7 @@ is_whole(Function, Table, [Pattern | _]) ->
             _ when is_list(Pattern) ->
                 [Head || {Head, _, _} <- Pattern];
             _ ->
-                []
+                ['_']
         end,
     lists:any(fun(Head) -> is_unbound(key(Head, ets:info(Table, keypos))) end, Heads).
 

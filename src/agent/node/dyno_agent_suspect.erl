@@ -167,6 +167,20 @@ calls(Standing) ->
             to_in => maps:get(To, Tops, ~"")
         }
      || {From, To} <- Edges
+    ] ++ ending(Standing).
+
+%% Supervisors that wait for the end of many children.
+ending(Standing) ->
+    [
+        #{
+            from => dyno_agent_census:pid(Pid),
+            from_name => dyno_agent_census:name(Pid),
+            in => dyno_agent_name:mfa(Top),
+            to => <<"children of ", (dyno_agent_census:pid(Pid))/binary>>,
+            to_name => ~"its children",
+            to_in => ~""
+        }
+     || {Pid, [{supervisor, wait_dynamic_children, _} = Top | _]} <- Standing
     ].
 
 is_here(Pid) -> is_pid(Pid) andalso node(Pid) =:= node().
@@ -219,7 +233,7 @@ details(Pids) ->
 
 detail(Pid) ->
     Keys = [message_queue_len, status, priority, total_heap_size, links, garbage_collection],
-    case process_info(Pid, Keys ++ [stack_size, current_function]) of
+    case process_info(Pid, Keys ++ [stack_size, current_function, parent]) of
         undefined ->
             #{name => ~"", group => ~"", answered => false, ended => true};
         [
@@ -230,7 +244,8 @@ detail(Pid) ->
             {_, Links},
             {_, Collected},
             {_, Stack},
-            {_, Function}
+            {_, Function},
+            {_, Parent}
         ] ->
             Word = erlang:system_info(wordsize),
             Stacks = #{stack_bytes => B || B <- [Stack * Word], B > ?LARGE_STACK},
@@ -244,9 +259,13 @@ detail(Pid) ->
                 links => length(Links),
                 heap_bytes => Words * Word,
                 minor_gcs => proplists:get_value(minor_gcs, Collected, 0),
+                parent => parent(Parent),
                 ports => lists:uniq(ports(Links) ++ sockets(Pid, Function))
             }
     end.
+
+parent(Pid) when is_pid(Pid) -> dyno_agent_census:name(Pid);
+parent(undefined) -> ~"".
 
 by_first(Pairs) ->
     maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
@@ -279,28 +298,51 @@ relations(Pid, Queue, Links) ->
         _ -> #{}
     end.
 
--doc "The size of the binaries that each group of these processes refers to.".
+-doc """
+The size of the binaries that each group of these processes refers to, of their heaps, and of what
+was in these after their last collections.
+""".
 -spec holders([pid()]) ->
-    [#{group := binary(), processes := pos_integer(), bytes := non_neg_integer()}].
+    [
+        #{
+            group := binary(),
+            processes := pos_integer(),
+            bytes | heap_bytes | survived_bytes := non_neg_integer()
+        }
+    ].
 holders(Pids) ->
+    Keys = [
+        [bin_vheap_size, bin_old_vheap_size],
+        [heap_block_size, old_heap_block_size, mbuf_size],
+        [recent_size, old_heap_size]
+    ],
+    Word = erlang:system_info(wordsize),
     Groups = by_first(
         each(
             fun(Pid) ->
                 [
-                    {dyno_agent_census:group(Pid), Words * erlang:system_info(wordsize)}
-                 || {_, Info} <- [process_info(Pid, garbage_collection_info)],
-                    Words <- [
-                        proplists:get_value(bin_vheap_size, Info, 0) +
-                            proplists:get_value(bin_old_vheap_size, Info, 0)
-                    ]
+                    {
+                        dyno_agent_census:group(Pid),
+                        list_to_tuple([
+                            Word * lists:sum([N || K <- Of, {Key, N} <- Info, Key =:= K])
+                         || Of <- Keys
+                        ])
+                    }
+                 || {_, Info} <- [process_info(Pid, garbage_collection_info)]
                 ]
             end,
             Pids
         )
     ),
     [
-        #{group => Group, processes => length(Of), bytes => lists:sum(Of)}
-     || Group := Of <- Groups
+        #{
+            group => Group,
+            processes => length(Of),
+            bytes => lists:sum(Bytes),
+            heap_bytes => lists:sum(Heaps),
+            survived_bytes => lists:sum(Survived)
+        }
+     || Group := Of <- Groups, {Bytes, Heaps, Survived} <- [lists:unzip3(Of)]
     ].
 
 -doc "Of ten rows of each readable table: the size of its binaries, and of what they are parts of.".
