@@ -155,14 +155,18 @@ line({_Node, Name}, Value, Described, Lines) when map_size(Lines) < ?MAX_NAMES -
 line({_Node, Name}, _Value, _Described, _Lines) ->
     {error, {bad_metric, Name}}.
 
-point(TimeMs, Value, #{points := Points} = Line) when is_number(Value) ->
-    Line#{points := [{TimeMs, Value} | Points]};
 point(_TimeMs, {failed, Why}, #{failures := N} = Line) when is_binary(Why) ->
     Line#{failures := N + 1, why := Why};
 point(TimeMs, {Value, _Unit}, Line) when is_number(Value) ->
     point(TimeMs, Value, Line);
-point(_TimeMs, Other, #{failures := N} = Line) ->
-    Line#{failures := N + 1, why := short(Other)}.
+point(TimeMs, Value, #{points := Points, failures := N} = Line) ->
+    case dyno_recording_check:is_measurable(Value) of
+        true ->
+            Line#{points := [{TimeMs, Value} | Points]};
+        false ->
+            Format = "it gave ~ts, a number up to 1.0e100 is expected",
+            Line#{failures := N + 1, why := dyno_recording_part:text(Format, [short(Value)])}
+    end.
 
 -spec series(EndsMs :: integer() | undefined, t()) -> [part()].
 series(EndsMs, Lines) ->
@@ -192,21 +196,14 @@ warnings(Lines) ->
 
 %% Results
 
--spec table(node(), [{module(), Results :: term()}]) -> [part()].
-table(_Node, []) ->
-    [];
+-spec table(node(), [{module(), Results :: term()}]) -> dyno_recording_table:table().
 table(Node, Results) ->
-    [
-        dyno_recording_table:make(
-            spec(),
-            [
-                {Agent, Item, Number, Unit, Text}
-             || {Agent, Term} <- Results,
-                {Item, [Number, Unit, Text]} <- lists:sublist(items(~"", Term, 0), ?MAX_ITEMS)
-            ],
-            #{node => Node}
-        )
-    ].
+    Items = [
+        {Agent, Item, Number, Unit, Text}
+     || {Agent, Term} <- Results,
+        {Item, [Number, Unit, Text]} <- lists:sublist(items(~"", Term, 0), ?MAX_ITEMS)
+    ],
+    dyno_recording_table:make(spec(), Items, #{node => Node}).
 
 spec() ->
     Columns = [

@@ -10,7 +10,7 @@
 %% checked invariant has not held. Operators are Erlang's eight comparisons.
 
 -export([read/1, is_call/1, print/1]).
--export([new/1, add/3, stop/2, table/2, spec/0, verdict/2]).
+-export([new/1, add/3, table/2, spec/0, verdict/2]).
 -export([format_error/1]).
 -export_type([t/0, source/0, history/0, reason/0]).
 
@@ -202,11 +202,6 @@ add(TimeMs, {violated, Text, Number}, #{checks := N, violations := V} = History0
 add(TimeMs, {failed, Why}, #{failures := N} = History) ->
     History#{failures := N + 1, why := Why, last_ms := TimeMs}.
 
--doc "Ends the checks: the node is gone, or there was none.".
--spec stop(binary(), history()) -> history().
-stop(Why, #{failures := N} = History) ->
-    History#{failures := N + 1, why := Why}.
-
 ended(_TimeMs, #{since_ms := undefined} = History) ->
     History;
 ended(TimeMs, #{since_ms := Since, violated_ms := Violated, longest_ms := Longest} = History) ->
@@ -266,7 +261,9 @@ verdict(#{invariant := Invariant, number := Number} = History, #{run := Run} = P
         node => map_get(node, Place),
         result => result(History),
         text => sentence(result(History), History, place(Place)),
-        evidence => (maps:with([checks, violations, failures], History))#{value => Number}
+        evidence => (maps:with([checks, violations, failures], History))#{
+            value => hd([Number || dyno_recording_check:is_measurable(Number)] ++ [undefined])
+        }
     }.
 
 place(Place) ->

@@ -7,7 +7,7 @@
 %% them together. Samples go to the attaching process.
 
 -export([
-    attach/2, add/3, warnings/1, traces/1, restart/1, peek/1, last_look/1, read/1, results/1
+    attach/2, warnings/1, traces/1, restart/1, peek/1, last_look/1, read/1, results/1
 ]).
 %% Clocks
 -export([aligned/2]).
@@ -244,13 +244,6 @@ at_once(Fun, Instruments) ->
         end
      || {_, Ref} <- Helpers
     ].
-
--spec add(module(), map(), target()) -> {ok, target()} | {error, dyno_error:error()}.
-add(Module, Config, #{agent := Agent, instruments := Before} = Target) ->
-    maybe
-        {ok, Pid} ?= dyno_agent:start(Agent, Module, Config#{sink => self()}),
-        {ok, Target#{instruments := Before ++ [{Module, Pid}]}}
-    end.
 
 config(Module, Options, Without, Started) ->
     #{names := Names, needs := Needs, always := Always} = dyno_agent_instrument:about(Module),

@@ -7,7 +7,7 @@
 %% fields and the roles of columns, keeps unknown fields, and stops at the first wrong value, with
 %% its path. Large lists are checked as a whole first, and walked with a path only if wrong.
 
--export([check/2, path/1, describe/1, text/1, fields/0]).
+-export([check/2, path/1, describe/1, text/1, fields/0, is_measurable/1]).
 
 -export_type([json/0, object/0, path/0, reason/0]).
 
@@ -183,6 +183,8 @@ is(bucket, [Low, High, Count]) when Low < High ->
 is(_, _) ->
     false.
 
+-doc "Whether a recording may hold it as a number.".
+-spec is_measurable(term()) -> boolean().
 is_measurable(Value) -> is_number(Value) andalso Value =< ?LARGEST andalso Value >= -?LARGEST.
 
 are_all(Type, Values) ->

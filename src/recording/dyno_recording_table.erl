@@ -97,8 +97,6 @@ its key if it has strings; numbers are values and the rest are notes. `better`: 
 
 %% More rows than a person reads, fewer than make the page slow.
 -define(MAX_ROWS, 5000).
-%% As in dyno_recording_check.
--define(LARGEST, 1.0e100).
 
 -doc "The table of some items, without a node.".
 -spec make(spec(), [Item :: term()]) -> table().
@@ -131,10 +129,16 @@ value({#{type := Type} = Column, Cell}, Item) ->
         {undefined, _} -> undefined;
         {Value, string} when is_atom(Value) -> atom_to_binary(Value);
         {Value, _} when is_atom(Value) -> undefined;
-        %% A mean of the largest numbers that a recording may hold can be larger by a rounding.
-        {Value, _} when is_number(Value), abs(Value) > ?LARGEST -> undefined;
-        {Value, integer} when is_float(Value) -> round(Value);
+        {Value, integer} when is_float(Value) -> measurable(round(Value));
+        {Value, _} when is_number(Value) -> measurable(Value);
         {Value, _} -> Value
+    end.
+
+%% A mean of the largest numbers that a recording may hold can be larger by a rounding.
+measurable(Value) ->
+    case dyno_recording_check:is_measurable(Value) of
+        true -> Value;
+        false -> undefined
     end.
 
 found(Cell, _Column, Item) when is_function(Cell) -> Cell(Item);

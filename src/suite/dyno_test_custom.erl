@@ -11,17 +11,13 @@
 %% The modules
 -export([load/2, forget/1, modules/1, instruments/1]).
 %% The probes of a run
--export([none/0, start/3, joined/4, take/4, process/2, problem/1, parts/2]).
+-export([none/0, start/3, joined/4, take/4, left/4, process/2, problem/1, parts/2]).
 -export([format_error/1, fault/1]).
 -export_type([loaded/0, context/0, t/0, parts/0, reason/0]).
 
 -import(dyno_recording_part, [text/2]).
 
--opaque loaded() :: #{
-    agents := [{module(), dyno_agent_custom:form()}],
-    instruments := [module()],
-    loaded := [dyno_suite_source:loaded()]
-}.
+-opaque loaded() :: [{module(), instrument | dyno_agent_custom:form(), dyno_suite_source:loaded()}].
 
 -type context() :: #{
     custom := loaded(),
@@ -31,28 +27,22 @@
     atom() => term()
 }.
 
--type reads() :: invariants | metrics | {agent, module(), dyno_agent_custom:form()}.
-
--type running() :: #{
-    node := node(),
-    reads := reads(),
+-type probe() :: #{
+    reads := {invariants | metrics | dyno_agent_custom:form(), module()},
+    config := map(),
     %% Units and titles of its samples.
-    described := #{Name :: binary() => #{atom() => term()}}
+    described => #{Name :: binary() => #{atom() => term()}},
+    histories => [dyno_invariant:history()],
+    results => term()
 }.
 
 -opaque t() :: #{
-    running := #{pid() => running()},
     %% In the order of the targets.
-    nodes := [node() | undefined],
+    probes := [{pid() | left, node() | undefined, probe()}],
     samples := dyno_custom_metric:t(),
-    histories := #{node() | undefined => [dyno_invariant:history()]},
-    %% The last one first.
-    results := [result()],
     warnings := [{binary(), binary()}],
     problem := binary() | none
 }.
-
--type result() :: {node(), module(), term()}.
 
 -type part() :: #{atom() => term()}.
 
@@ -67,7 +57,6 @@
 -type reason() ::
     {source, agents | instruments, dyno_suite_source:source(), dyno_suite_source:reason()}
     | {no_instrument, Name :: atom(), [atom()]}
-    | {not_an_instrument, module(), [{atom(), arity()}]}
     | {metrics_of, module(), dyno_custom_metric:reason() | {returned, term()}}
     | {not_started, module(), node(), Text :: binary()}.
 
@@ -78,55 +67,47 @@
 -spec load(dyno_suite:options(), dyno_suite_source:source()) ->
     {ok, loaded()} | {error, dyno_error:error()}.
 load(#{agents := Agents, instruments := Instruments, without := Without}, Suite) ->
-    Sources = [{agents, A} || A <- Agents] ++ [{instruments, I} || I <- Instruments],
     maybe
         {ok, Loaded} ?=
             dyno_error:each(
                 fun(Source) -> load_one(Source, Suite) end,
-                fun({_, Loaded}) -> dyno_suite_source:forget(Loaded) end,
-                Sources
+                fun(Of) -> forget([Of]) end,
+                [{agents, A} || A <- Agents] ++ [{instruments, I} || I <- Instruments]
             ),
-        switched_off(Without, #{
-            agents => [Agent || {{_, _} = Agent, _} <- Loaded],
-            instruments => [Instrument || {Instrument, _} <- Loaded, is_atom(Instrument)],
-            loaded => [Of || {_, Of} <- Loaded]
-        })
-    end.
-
-%% Only an existing instrument can be switched off.
-switched_off([], Loaded) ->
-    {ok, Loaded};
-switched_off(Without, #{instruments := Own} = Loaded) ->
-    Names = dyno_agent_instrument:names(Own ++ dyno_agent_instrument:all()),
-    case Without -- Names of
-        [] ->
-            {ok, Loaded};
-        [Name | _] ->
-            ok = forget(Loaded),
-            {error, {?MODULE, {no_instrument, Name, Names}}}
+        %% Only an existing instrument can be switched off.
+        Names = dyno_agent_instrument:names(instruments(Loaded) ++ dyno_agent_instrument:all()),
+        case Without -- Names of
+            [] ->
+                {ok, Loaded};
+            [Name | _] ->
+                ok = forget(Loaded),
+                {error, {?MODULE, {no_instrument, Name, Names}}}
+        end
     end.
 
 load_one({Option, Source}, Suite) ->
     case dyno_suite_source:load_module(beside(Source, Suite)) of
         {ok, #{module := Module} = Loaded} ->
-            case as(Option, Module) of
-                {ok, Item} ->
-                    {ok, {Item, Loaded}};
-                {error, _} = Error ->
+            case form(Option, Module) of
+                {missing, Behaviour, Missing} ->
                     ok = dyno_suite_source:forget(Loaded),
-                    Error
+                    Name = dyno_agent_name:module(Module),
+                    Lacks = {missing_callbacks, Option, Name, Behaviour, Missing},
+                    {error, {dyno_suite_source, Lacks}};
+                Form ->
+                    {ok, {Module, Form, Loaded}}
             end;
         {error, Reason} ->
             {error, {?MODULE, {source, Option, Source, Reason}}}
     end.
 
 %% Both options take all forms: a module says by its functions which one it has.
-as(Option, Module) ->
-    case {dyno_agent_instrument:missing(Module), dyno_suite_agent:form(Module), Option} of
-        {[], _, _} -> {ok, Module};
-        {_, {ok, Form}, _} -> {ok, {Module, Form}};
-        {_, {error, Reason}, agents} -> {error, {dyno_suite_agent, Reason}};
-        {Missing, _, instruments} -> {error, {?MODULE, {not_an_instrument, Module, Missing}}}
+form(Option, Module) ->
+    case {dyno_agent_instrument:missing(Module), dyno_suite_agent:form(Module)} of
+        {[], _} -> instrument;
+        {Missing, {missing, _, _}} when Option =:= instruments ->
+            {missing, dyno_agent_instrument, Missing};
+        {_, Form} -> Form
     end.
 
 beside(Source, Suite) when is_atom(Source); is_atom(Suite); is_tuple(Suite) ->
@@ -141,37 +122,36 @@ beside(Source0, Suite0) ->
     end.
 
 -spec forget(loaded()) -> ok.
-forget(#{loaded := Loaded}) ->
-    lists:foreach(fun dyno_suite_source:forget/1, Loaded).
+forget(Loaded) ->
+    lists:foreach(fun({_, _, Of}) -> dyno_suite_source:forget(Of) end, Loaded).
 
+-doc "Those of custom agents.".
 -spec modules(loaded()) -> [module()].
-modules(#{agents := Agents}) ->
-    [Module || {Module, _} <- Agents].
+modules(Loaded) ->
+    [Module || {Module, Form, _} <- Loaded, Form =/= instrument].
 
 -spec instruments(loaded()) -> [module()].
-instruments(#{instruments := Instruments}) -> Instruments.
+instruments(Loaded) ->
+    [Module || {Module, instrument, _} <- Loaded].
 
 %% Probes
 
-%% Each as #{reads, config, described}; for invariants with these too.
-probes(Node, Size, Context) ->
-    #{options := Options, callbacks := Callbacks, custom := #{agents := Agents}} = Context,
+probes(Node, Size, #{options := Options, callbacks := Callbacks, custom := Loaded} = Context) ->
     #{invariants := Given, metrics := Metrics, invariant_interval_ms := IntervalMs} = Options,
     maybe
         {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, Node, Size, Given),
-        {ok, Of} ?= dyno_error:each(fun(Agent) -> agent(Agent, Node, Size, Context) end, Agents),
-        OfInvariants = #{
-            reads => invariants,
-            config => polls(Invariants, Options#{interval_ms := IntervalMs}),
-            described => #{},
-            invariants => Invariants
-        },
-        OfMetrics = #{
-            reads => metrics,
-            config => polls([maps:with([name, call], Metric) || Metric <- Metrics], Options),
-            described => #{Name => Metric || #{name := Name} = Metric <- Metrics}
-        },
-        {ok, [OfInvariants || Invariants =/= []] ++ [OfMetrics || Metrics =/= []] ++ Of}
+        {ok, Agents} ?=
+            dyno_error:each(
+                fun(Agent) -> agent(Agent, Node, Size, Context) end,
+                [{Module, Form} || {Module, Form, _} <- Loaded, Form =/= instrument]
+            ),
+        OfInvariants = polls(invariants, Invariants, Options#{interval_ms := IntervalMs}),
+        OfMetrics = polls(metrics, Metrics, Options),
+        {ok,
+            [
+                OfInvariants#{histories => [dyno_invariant:new(I) || I <- Invariants]}
+             || Invariants =/= []
+            ] ++ [OfMetrics#{described => by_name(Metrics)} || Metrics =/= []] ++ Agents}
     end.
 
 agent({Module, Form}, Node, Size, Context) ->
@@ -184,30 +164,29 @@ agent({Module, Form}, Node, Size, Context) ->
     maybe
         {ok, Given} ?=
             dyno_test_callbacks:optional_of(Callbacks, Module, Function, Arguments, #{}),
-        {ok, Described} ?= described(Module, Callbacks),
+        {ok, Metrics} ?= dyno_test_callbacks:optional_of(Callbacks, Module, metrics, [], []),
+        {ok, Described} ?= described(Metrics, Module),
         {ok, #{
-            reads => {agent, Module, Form},
+            reads => {Form, Module},
             config => config(Module, Form, Given, Options),
-            described => Described
+            described => by_name(Described)
         }}
     end.
 
-described(Module, Callbacks) ->
-    case dyno_test_callbacks:optional_of(Callbacks, Module, metrics, [], []) of
-        {ok, Metrics} when length(Metrics) >= 0 ->
-            Read = fun(Metric) -> dyno_custom_metric:description(Metric, Metric) end,
-            case dyno_error:each(Read, Metrics) of
-                {ok, Descriptions} -> {ok, #{Name => M || #{name := Name} = M <- Descriptions}};
-                {error, Reason} -> {error, {?MODULE, {metrics_of, Module, Reason}}}
-            end;
-        {ok, Other} ->
-            {error, {?MODULE, {metrics_of, Module, {returned, Other}}}};
-        {error, _} = Error ->
-            Error
-    end.
+described(Metrics, Module) when length(Metrics) >= 0 ->
+    maybe
+        {error, Reason} ?=
+            dyno_error:each(fun(M) -> dyno_custom_metric:description(M, M) end, Metrics),
+        {error, {?MODULE, {metrics_of, Module, Reason}}}
+    end;
+described(Other, Module) ->
+    {error, {?MODULE, {metrics_of, Module, {returned, Other}}}}.
 
-polls(Polled, Options) ->
-    (config(dyno_agent_polls, sampler, Polled, Options))#{again => true}.
+by_name(Metrics) -> #{Name => Metric || #{name := Name} = Metric <- Metrics}.
+
+polls(Reads, Polls, Options) ->
+    Config = config(dyno_agent_polls, sampler, Polls, Options),
+    #{reads => {Reads, dyno_agent_polls}, config => Config#{again => true}}.
 
 config(Module, Form, Argument, #{interval_ms := IntervalMs, timeout_ms := TimeoutMs}) ->
     #{
@@ -222,15 +201,7 @@ config(Module, Form, Argument, #{interval_ms := IntervalMs, timeout_ms := Timeou
 
 -spec none() -> t().
 none() ->
-    #{
-        running => #{},
-        nodes => [undefined],
-        samples => dyno_custom_metric:new(),
-        histories => #{},
-        results => [],
-        warnings => [],
-        problem => none
-    }.
+    #{probes => [], samples => dyno_custom_metric:new(), warnings => [], problem => none}.
 
 -doc """
 Starts all probes in all targets; if one does not start, none runs. The calling process gets the
@@ -238,68 +209,47 @@ events. Without targets no invariant is checked, and a never checked invariant h
 """.
 -spec start([dyno_targets:target()], non_neg_integer(), context()) ->
     {ok, {[dyno_targets:target()], t()}} | {error, dyno_error:error()}.
-start([], Size, #{options := #{invariants := Given}, callbacks := Callbacks}) ->
+start([], Size, Context) ->
     maybe
-        {ok, Invariants} ?= dyno_test_callbacks:invariants(Callbacks, node(), Size, Given),
-        Why = ~"the run has no target node",
-        Histories = [dyno_invariant:stop(Why, dyno_invariant:new(I)) || I <- Invariants],
-        {ok, {[], (none())#{histories := #{undefined => Histories || Invariants =/= []}}}}
+        {ok, Probes} ?= probes(node(), Size, Context#{custom := []}),
+        All = (none())#{probes := [{self(), undefined, P} || #{histories := _} = P <- Probes]},
+        {ok, {[], left(undefined, 0, ~"the run has no target node", All)}}
     end;
 start(Targets, Size, Context) ->
     start(Targets, Size, Context, none()).
 
-start(Targets, Size, Context, #{nodes := Before} = All) ->
+start(Targets, Size, Context, All) ->
     maybe
-        Nodes = [Node || #{node := Node} <- Targets],
-        {ok, Probes} ?= dyno_error:each(fun(Node) -> probes(Node, Size, Context) end, Nodes),
-        start_each(
-            lists:zip(Targets, Probes),
-            [],
-            All#{nodes := lists:uniq((Before -- [undefined]) ++ Nodes)}
-        )
+        {ok, Started} ?=
+            dyno_error:each(fun(Target) -> start_in(Target, Size, Context) end, Targets),
+        {With, Probes} = lists:unzip(Started),
+        {ok, {With, lists:foldl(fun added/2, All, lists:append(Probes))}}
     end.
 
-start_each([], Started, All) ->
-    {ok, {lists:reverse(Started), All}};
-start_each([{Target, []} | Rest], Started, All) ->
-    start_each(Rest, [Target | Started], All);
-start_each([{Target, [Probe | Probes]} | Rest], Started, All) ->
+start_in(#{node := Node, instruments := Instruments} = Target, Size, Context) ->
     maybe
-        {ok, {With, Next}} ?= start_one(Target, Probe, All),
-        start_each([{With, Probes} | Rest], Started, Next)
+        {ok, Probes} ?= probes(Node, Size, Context),
+        {ok, Started} ?= dyno_error:each(fun(Probe) -> start_one(Probe, Target) end, Probes),
+        Custom = [{dyno_agent_custom, Pid} || {Pid, _, _} <- Started, is_pid(Pid)],
+        {ok, {Target#{instruments := Instruments ++ Custom}, Started}}
     end.
 
-start_one(#{node := Node} = Target, #{reads := Reads, config := Config} = Probe, All) ->
-    #{module := Module} = Config,
-    #{running := Running, histories := Histories} = All,
-    case dyno_targets:add(dyno_agent_custom, Config, Target) of
-        {ok, #{instruments := Instruments} = With} ->
-            {_, Pid} = lists:last(Instruments),
-            History =
-                #{
-                    Node => [dyno_invariant:new(I) || I <- Invariants]
-                 || #{invariants := Invariants} <- [Probe]
-                },
-            {ok,
-                {With, All#{
-                    running := Running#{
-                        Pid => (maps:with([reads, described], Probe))#{node => Node}
-                    },
-                    histories := maps:merge(Histories, History)
-                }}};
-        {error, {dyno_agent, {failed, _, {dyno_agent_custom, ignore}}}} ->
-            Text = text("custom agent ~ts is not in ~ts: its ~ts returned ignore", [
-                named(Module), Node, first_function(Reads)
-            ]),
-            {ok, {Target, warning(~"agent_ignored", Text, All)}};
+start_one(#{config := #{module := Module} = Config} = Probe, #{node := Node, agent := Agent}) ->
+    case dyno_agent:start(Agent, dyno_agent_custom, Config#{sink => self()}) of
+        {ok, Pid} ->
+            {ok, {Pid, Node, Probe}};
+        {error, {dyno_agent, {failed, _, {dyno_agent_custom, {ignored, Text}}}}} ->
+            {ok, {{ignored, Text}, Node, Probe}};
         {error, {dyno_agent, {failed, _, {dyno_agent_custom, Text}}}} ->
             {error, {?MODULE, {not_started, Module, Node, Text}}};
         {error, _} = Error ->
             Error
     end.
 
-first_function({agent, _, performerl}) -> "start/1";
-first_function(_) -> "init/1".
+added({{ignored, Why}, Node, #{reads := {_, Module}}}, All) ->
+    warning(~"agent_ignored", [agent(Module), " is not in ", atom_to_binary(Node), ": ", Why], All);
+added(Started, #{probes := Probes} = All) ->
+    All#{probes := Probes ++ [Started]}.
 
 -doc "Starts all probes in later targets. A failed start gives a warning.".
 -spec joined([dyno_targets:target()], non_neg_integer(), context(), t()) ->
@@ -309,62 +259,70 @@ joined(Targets, Size, Context, All) ->
         {ok, Started} ->
             Started;
         {error, Error} ->
-            {Targets, warning(~"node_joined", text("~ts", [dyno_error:format(Error)]), All)}
+            {Targets, warning(~"node_joined", dyno_error:format(Error), All)}
     end.
 
 -doc "Adds a probe's event (`{dyno_probe, Pid, AtNs, Event}`) at a time in the run.".
 -spec take(pid(), InRunMs :: non_neg_integer(), term(), t()) -> t().
-take(Pid, InRunMs, Event, #{running := Running} = All) ->
-    taken(map_get(Pid, Running), InRunMs, Event, All).
+take(Pid, InRunMs, Event, #{probes := Probes} = All) ->
+    case lists:keyfind(Pid, 1, Probes) of
+        {Pid, Node, Probe} -> taken(Event, InRunMs, {Pid, Node, Probe}, All);
+        %% Its node was left.
+        false -> All
+    end.
 
-taken(#{reads := invariants, node := Node}, TimeMs, Event, All) ->
-    #{histories := #{Node := Histories} = ByNode} = All,
-    Results =
-        case Event of
-            {sample, Polled} -> [Result || {_, Result} <- Polled];
-            {_, Why} -> [{failed, Why} || _ <- Histories]
-        end,
-    Next = lists:zipwith(
-        fun(Result, History) -> dyno_invariant:add(TimeMs, Result, History) end, Results, Histories
-    ),
-    All#{histories := ByNode#{Node := Next}};
-taken(#{reads := metrics} = Probe, TimeMs, {sample, Polled}, All) when is_list(Polled) ->
-    taken(Probe, TimeMs, {sample, maps:from_list(Polled)}, All);
-taken(#{reads := Reads, node := Node, described := Described}, TimeMs, {sample, Values}, All) ->
+taken({sample, Polled}, TimeMs, {_, _, #{histories := _}} = Started, All) ->
+    checked(TimeMs, [Result || {_, Result} <- Polled], Started, All);
+taken({_, Why}, TimeMs, {_, _, #{histories := Histories}} = Started, All) ->
+    checked(TimeMs, [{failed, Why} || _ <- Histories], Started, All);
+taken({sample, Polled}, TimeMs, {_, _, #{reads := {metrics, _}}} = Started, All) when
+    is_list(Polled)
+->
+    taken({sample, maps:from_list(Polled)}, TimeMs, Started, All);
+taken({sample, Values}, TimeMs, {_, Node, #{described := Described}} = Started, All) ->
     #{samples := Samples} = All,
     case dyno_custom_metric:sample(Node, TimeMs, {Described, Values}, Samples) of
         {ok, Next} ->
             All#{samples := Next};
         {error, Reason} ->
-            Why = dyno_custom_metric:format_error(Reason),
-            problem(text("~ts in ~ts: ~ts", [name(Reads), Node, Why]), All)
+            problem([named(Started), ": ", dyno_custom_metric:format_error(Reason)], All)
     end;
-taken(#{reads := {agent, Module, _}, node := Node}, _TimeMs, {results, Value}, All) ->
-    #{results := Results} = All,
-    All#{results := [{Node, Module, Value} | Results]};
-taken(#{reads := {agent, Module, _}, node := Node}, _TimeMs, {Ending, Why}, All) when
-    Ending =/= failed
-->
-    Format =
-        case Ending of
-            ended -> "custom agent ~ts in ~ts ended before the run did: ~ts";
-            no_results -> "custom agent ~ts in ~ts gave no results: ~ts"
-        end,
-    problem(text(Format, [named(Module), Node, Why]), All);
-taken(#{reads := Reads, node := Node}, _TimeMs, {_, Why}, All) ->
-    warning(~"sample_failed", text("~ts in ~ts: ~ts", [name(Reads), Node, Why]), All).
+taken({results, Value}, _TimeMs, Started, All) ->
+    with(results, Value, Started, All);
+taken({failed, Why}, _TimeMs, {_, _, Probe} = Started, All) ->
+    {Count, _} = maps:get(failed, Probe, {0, none}),
+    with(failed, {Count + 1, Why}, Started, All);
+taken({ended, Why}, _TimeMs, Started, All) ->
+    problem([named(Started), " ended before the run did: ", Why], All);
+taken({no_results, Why}, _TimeMs, Started, All) ->
+    problem([named(Started), " gave no results: ", Why], All).
 
-name({agent, Module, _}) -> ["custom agent ", named(Module)];
-name(metrics) -> "the suite's metrics".
+checked(TimeMs, Results, {_, _, #{histories := Before}} = Started, All) ->
+    Add = fun(Result, History) -> dyno_invariant:add(TimeMs, Result, History) end,
+    with(histories, lists:zipwith(Add, Results, Before), Started, All).
 
-named(Module) -> dyno_agent_name:module(Module).
+with(Key, Value, {Pid, Node, Probe}, #{probes := Probes} = All) ->
+    All#{probes := lists:keyreplace(Pid, 1, Probes, {Pid, Node, Probe#{Key => Value}})}.
 
-%% Repeated warnings are merged.
-warning(Code, Text, #{warnings := Warnings} = All) ->
-    case lists:member({Code, Text}, Warnings) of
-        true -> All;
-        false -> All#{warnings := [{Code, Text} | Warnings]}
-    end.
+named({_, Node, #{reads := {metrics, _}}}) -> ["the suite's metrics in ", atom_to_binary(Node)];
+named({_, Node, #{reads := {_, Module}}}) -> [agent(Module), " in ", atom_to_binary(Node)].
+
+agent(Module) -> ["custom agent ", dyno_agent_name:module(Module)].
+
+warning(Code, Chars, #{warnings := Warnings} = All) ->
+    All#{warnings := Warnings ++ [{Code, text("~ts", [Chars])}]}.
+
+-doc "A node is not observed any more: whether its invariants hold is not known.".
+-spec left(node() | undefined, InRunMs :: non_neg_integer(), Why :: binary(), t()) -> t().
+left(Node, InRunMs, Why, #{probes := Probes} = All) ->
+    Leave = fun
+        ({Pid, Of, #{histories := Histories} = Probe}) when Of =:= Node, is_pid(Pid) ->
+            Failed = [dyno_invariant:add(InRunMs, {failed, Why}, H) || H <- Histories],
+            {left, Node, Probe#{histories := Failed}};
+        (Started) ->
+            Started
+    end,
+    All#{probes := lists:map(Leave, Probes)}.
 
 %% Results
 
@@ -372,39 +330,46 @@ warning(Code, Text, #{warnings := Warnings} = All) ->
 Lets modules in PerformERL's form process their agents' results, here. A failure fails the run.
 """.
 -spec process(t(), dyno_test_callbacks:t()) -> t().
-process(#{results := Results} = All, Callbacks) ->
-    lists:foldr(
-        fun({Node, Module, Raw}, #{results := Processed} = Acc) ->
-            Processing = dyno_test_callbacks:optional_of(
-                Callbacks, Module, process_results, [Node, Raw], Raw
-            ),
-            case Processing of
-                {ok, Result} -> Acc#{results := [{Node, Module, Result} | Processed]};
-                {error, Error} -> problem(text("~ts", [dyno_error:format(Error)]), Acc)
-            end
-        end,
-        All#{results := []},
-        Results
-    ).
+process(#{probes := Probes} = All, Callbacks) ->
+    {Processed, Last} = lists:mapfoldl(
+        fun(Started, Acc) -> processed(Started, Callbacks, Acc) end, All, Probes
+    ),
+    Last#{probes := Processed}.
+
+processed({Pid, Node, #{results := Raw, reads := {_, Module}} = Probe}, Callbacks, All) ->
+    Arguments = [Node, Raw],
+    case dyno_test_callbacks:optional_of(Callbacks, Module, process_results, Arguments, Raw) of
+        {ok, Result} ->
+            {{Pid, Node, Probe#{results := Result}}, All};
+        {error, Error} ->
+            {{Pid, Node, maps:remove(results, Probe)}, problem(dyno_error:format(Error), All)}
+    end;
+processed(Started, _Callbacks, All) ->
+    {Started, All}.
 
 -spec problem(t()) -> binary() | none.
 problem(#{problem := Problem}) -> Problem.
 
 %% The first text counts.
-problem(Text, #{problem := none} = All) -> All#{problem := Text};
-problem(_Text, All) -> All.
+problem(Chars, #{problem := none} = All) -> All#{problem := text("~ts", [Chars])};
+problem(_Chars, All) -> All.
 
 -spec parts(t(), #{
     run := binary(), size => non_neg_integer(), ends_ms := integer() | undefined
 }) -> parts().
-parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) ->
-    #{results := Results, warnings := Warnings} = All,
+parts(#{probes := Probes, samples := Samples, warnings := Warnings}, In) ->
     {EndsMs, Place} = maps:take(ends_ms, In),
-    Checked = [{Node, map_get(Node, Histories)} || Node <- Nodes, is_map_key(Node, Histories)],
-    Tables = lists:append([
-        dyno_custom_metric:table(Node, [{M, V} || {N, M, V} <- lists:reverse(Results), N =:= Node])
-     || Node <- Nodes
-    ]),
+    Nodes = lists:uniq([Node || {_, Node, _} <- Probes]),
+    Checked = [
+        {Node, Of}
+     || Node <- Nodes,
+        [_ | _] = Of <- [lists:append([H || {_, N, #{histories := H}} <- Probes, N =:= Node])]
+    ],
+    Tables = [
+        dyno_custom_metric:table(Node, Of)
+     || Node <- Nodes,
+        [_ | _] = Of <- [[{M, R} || {_, N, #{reads := {_, M}, results := R}} <- Probes, N =:= Node]]
+    ],
     #{
         tables => [dyno_invariant:table(Node, Of) || {Node, Of} <- Checked] ++ Tables,
         series => dyno_custom_metric:series(EndsMs, Samples),
@@ -413,7 +378,16 @@ parts(#{samples := Samples, histories := Histories, nodes := Nodes} = All, In) -
             dyno_invariant:verdict(History, Place#{node => Node})
          || {Node, Of} <- Checked, History <- Of
         ],
-        warnings => lists:reverse(Warnings) ++ dyno_custom_metric:warnings(Samples)
+        warnings => Warnings ++
+            [
+                {
+                    ~"sample_failed",
+                    text("~ts failed in ~b samples, the last time: ~ts", [
+                        named(Started), Count, Why
+                    ])
+                }
+             || {_, _, #{failed := {Count, Why}}} = Started <- Probes
+            ] ++ dyno_custom_metric:warnings(Samples)
     }.
 
 -spec format_error(reason()) -> unicode:chardata().
@@ -428,12 +402,6 @@ format_error({no_instrument, Name, Known}) ->
         lists:join(", ", Names),
         dyno_similar:meant(dyno_similar:nearest(atom_to_list(Name), Names))
     ]);
-format_error({not_an_instrument, Module, Missing}) ->
-    Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
-    io_lib:format(
-        "~ts is not an instrument: it lacks ~ts, which dyno_agent_instrument asks for",
-        [dyno_agent_name:module(Module), Names]
-    );
 format_error({metrics_of, Module, {returned, Value}}) ->
     io_lib:format(
         "~ts returned ~0tP; a list of #{name => Name, unit => Unit} is expected",
@@ -442,7 +410,7 @@ format_error({metrics_of, Module, {returned, Value}}) ->
 format_error({metrics_of, Module, Reason}) ->
     [dyno_agent_name:mfa({Module, metrics, 0}), ": ", dyno_custom_metric:format_error(Reason)];
 format_error({not_started, Module, Node, Text}) ->
-    io_lib:format("custom agent ~ts did not start in ~ts: ~ts", [named(Module), Node, Text]).
+    io_lib:format("~ts did not start in ~ts: ~ts", [agent(Module), Node, Text]).
 
 singular(agents) -> "custom agent";
 singular(instruments) -> "instrument".
@@ -451,6 +419,5 @@ singular(instruments) -> "instrument".
 -spec fault(reason()) -> dyno_error:fault().
 fault({source, _, _, Reason}) -> dyno_suite_source:fault(Reason);
 fault({no_instrument, _, _}) -> caller;
-fault({not_an_instrument, _, _}) -> caller;
 fault({metrics_of, _, _}) -> code;
 fault({not_started, _, _, _}) -> code.

@@ -173,7 +173,9 @@ event({left, Node, Ns, Why}, _NowMs, Run) ->
     Text = io_lib:format("~ts: it was last seen after ~ts; its results are those until then", [
         Why, dyno_unit:format(Ns, ~"ns")
     ]),
-    {warned(~"node_left", Text, left(Node, Ns div 1_000_000, Run)), []};
+    InRunMs = Ns div 1_000_000,
+    Custom = dyno_test_custom:left(Node, InRunMs, text(Why), map_get(custom, Run)),
+    {warned(~"node_left", Text, left(Node, InRunMs, Run#{custom := Custom})), []};
 event({without, Node, Instruments, Reason}, _NowMs, Run) ->
     {warned(~"instrument", without(Node, Instruments, Reason), Run), []};
 event(finish, _NowMs, #{phase := measure} = Run) ->

@@ -423,7 +423,7 @@ metrics_that_are_none(_Config) ->
 
 results_become_rows(_Config) ->
     Rows = fun(Term) ->
-        [#{rows := Rows}] = dyno_custom_metric:table(n@h, [{an_agent, Term}]),
+        #{rows := Rows} = dyno_custom_metric:table(n@h, [{an_agent, Term}]),
         [{Item, Value, Unit, Text} || [~"an_agent", Item, Value, Unit, Text] <- Rows]
     end,
     N = undefined,

@@ -123,7 +123,9 @@ a_node_leaves(Config) ->
 
 a_node_leaves_once(Config) ->
     [First, Second] = proplists:get_value(nodes, Config),
-    {Run, _} = run(Config, leaving, #{duration_ms => 3200}, [
+    Invariants = ["alive: erlang:is_alive() == true"],
+    Options = #{duration_ms => 3200, invariants => Invariants},
+    {Run, #{~"verdicts" := Verdicts}} = run(Config, leaving, Options, [
         io_lib:format("init_run(_, _) -> {ok, ~0tp, none}.~n", [[First, Second]]),
         io_lib:format(
             "init_worker(_, _) -> {ok, erlang:monotonic_time(millisecond)}.~n"
@@ -152,7 +154,16 @@ a_node_leaves_once(Config) ->
         lists:last(Times)
     end,
     ?assert(Last(Second) =< LeftMs + 200),
-    ?assert(Last(First) > 2800).
+    ?assert(Last(First) > 2800),
+    %% It held until then, and the rest is not known.
+    [Held] = [R || #{~"node" := N, ~"result" := R} <- Verdicts, N =:= dyno_suites:role(Run, First)],
+    [{Unknown, Why}] = [
+        {R, T}
+     || #{~"node" := N, ~"result" := R, ~"text" := T} <- Verdicts,
+        N =:= dyno_suites:role(Run, Second)
+    ],
+    ?assertEqual({~"pass", ~"unknown"}, {Held, Unknown}),
+    ?assertMatch({_, _}, binary:match(Why, ~"was lost")).
 
 %% The instruments of one node can not count anew; those of the other do, and the load begins.
 a_node_ends_in_the_restart(Config) ->

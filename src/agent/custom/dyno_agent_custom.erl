@@ -26,7 +26,7 @@ A sample: two messages in the target, one to the sink, and the code itself. At m
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).
 
--export([about/0, config/1, start_link/1, last_look/1, peek/1]).
+-export([about/0, config/1, last_look/1, peek/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 -export_type([config/0, form/0]).
 
@@ -44,16 +44,12 @@ A sample: two messages in the target, one to the sink, and the code itself. At m
     again => boolean()
 }.
 
--type command() :: open | sample | finish.
-
 -type state() :: #{
     config := config(),
-    probe := {pid(), reference()} | undefined,
+    probe := {pid(), reference()} | none,
     %% The result of PerformERL's `start/1`.
-    agent := {pid(), reference()} | undefined,
-    command := {command(), reference(), Timer :: reference()} | undefined,
-    from := gen_server:from() | undefined,
-    phase := open | sampling | looked | finishing | ended | {not_opened, ignore | binary()}
+    agent := {pid(), reference()} | none,
+    phase := open | sampling | looked | ended
 }.
 
 -define(MAX_WORDS, 16_777_216).
@@ -69,171 +65,150 @@ about() -> #{names => [custom], vital => true}.
 -spec config(dyno_agent_instrument:options()) -> off.
 config(_Options) -> off.
 
--doc """
-Calls `init` or `start`.
-
-## Errors
-`{dyno_agent_custom, ignore | Text}`, as the code returned.
-""".
--spec start_link(config()) -> gen_server:start_ret().
-start_link(Config) ->
-    gen_server:start_link(?MODULE, Config, []).
-
 -doc "Takes the last sample, just before the end of the load.".
 -spec last_look(pid()) -> ok.
 last_look(Pid) ->
-    gen_server:cast(Pid, last_look).
+    Pid ! last_look,
+    ok.
 
 -doc "Everything was sent already.".
 -spec peek(pid()) -> ok.
 peek(_Pid) -> ok.
 
--spec init(config()) -> {ok, state()} | {error, {?MODULE, ignore | binary()}}.
+-doc "Calls `init` or `start`. The error is the code's.".
+-spec init(config()) -> {ok, state()} | {error, {?MODULE, binary() | {ignored, binary()}}}.
 init(Config) ->
     process_flag(trap_exit, true),
     proc_lib:set_label(?MODULE),
     ok = dyno_agent_process:unlimited(),
-    #{command := {open, Ref, _}, probe := {_, Monitor}} =
-        State = opening(#{
-            config => Config,
-            probe => undefined,
-            agent => undefined,
-            command => undefined,
-            from => undefined,
-            phase => open
-        }),
-    Message =
-        receive
-            {Ref, _} = Answer -> Answer;
-            {limit, Ref} = Late -> Late;
-            {'DOWN', Monitor, process, _, _} = Down -> Down
-        end,
-    case handle_info(Message, State) of
-        {noreply, #{phase := {not_opened, Why}}} -> {error, {?MODULE, Why}};
-        {noreply, Opened} -> {ok, Opened}
+    case opened(#{config => Config, probe => none, agent => none, phase => open}) of
+        {ok, State} -> {ok, State};
+        {ignored, _} = Ignored -> {error, {?MODULE, Ignored}};
+        {error, Text} -> {error, {?MODULE, Text}}
     end.
 
--spec handle_call(restart | read, gen_server:from(), state()) ->
-    {reply, ok, state()} | {noreply, state()}.
+-spec handle_call(restart | read, gen_server:from(), state()) -> {reply, ok, state()}.
 handle_call(restart, _From, #{phase := open, config := #{form := sampler}} = State) ->
     self() ! sample,
     {reply, ok, State#{phase := sampling}};
-handle_call(read, From, #{phase := looked} = State) ->
-    {noreply, next(State#{phase := finishing, from := From})};
-handle_call(read, From, #{phase := Phase} = State) when Phase =:= open; Phase =:= sampling ->
-    {noreply, finishing(State#{phase := finishing, from := From})};
+handle_call(read, _From, #{phase := Phase, config := #{form := sampler}} = State) when
+    Phase =:= open; Phase =:= sampling
+->
+    {reply, ok, finished(sampled(State))};
+handle_call(read, _From, State) ->
+    {reply, ok, finished(State)};
 handle_call(_Request, _From, State) ->
     {reply, ok, State}.
 
--spec handle_cast(last_look, state()) -> {noreply, state()}.
-handle_cast(last_look, #{phase := sampling, command := undefined} = State) ->
-    {noreply, command(sample, State#{phase := looked})};
-handle_cast(last_look, #{phase := sampling} = State) ->
-    {noreply, State#{phase := looked}};
+-spec handle_cast(term(), state()) -> {noreply, state()}.
 handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()}.
-handle_info(sample, #{phase := sampling, config := #{interval_ms := IntervalMs}} = State) ->
-    _ = erlang:send_after(dyno_agent_instants:next_ms(IntervalMs), self(), sample),
-    case State of
-        %% A sample longer than the interval skips turns.
-        #{command := undefined} -> {noreply, command(sample, State)};
-        _ -> {noreply, State}
-    end;
-handle_info({Ref, Answer}, #{command := {Command, Ref, Timer}} = State) ->
-    _ = erlang:cancel_timer(Timer),
-    {noreply, answered(Command, Answer, State#{command := undefined})};
-handle_info({limit, Ref}, #{command := {Command, Ref, _}} = State) ->
-    #{probe := {Probe, _}, config := #{limit_ms := LimitMs}} = State,
-    Text = text("~ts had not returned after ~b ms", [where(Command, Probe, State), LimitMs]),
-    {noreply, failed(Command, Text, kill_both(State#{command := undefined}))};
+handle_info(sample, #{phase := sampling} = State) ->
+    {noreply, scheduled(sampled(State))};
+handle_info(last_look, #{phase := sampling} = State) ->
+    {noreply, looked(sampled(State))};
 handle_info({'DOWN', Monitor, process, _, Reason}, #{probe := {_, Monitor}} = State) ->
-    %% Out of memory, or killed. The command's timer is void.
-    Command =
-        case State of
-            #{command := {UnderWay, _, _}} -> UnderWay;
-            _ -> sample
-        end,
-    Text = text("~ts was ended: ~0tP (it may take ~b MiB)", [
-        function(Command, State), Reason, 10, ?MAX_WORDS * 8 div 1_048_576
-    ]),
-    {noreply, failed(Command, Text, State#{probe := undefined, command := undefined})};
+    {Answer, Without} = gone(sample, Reason, State),
+    {noreply, taken(Answer, Without)};
 handle_info({'DOWN', Monitor, process, _, Reason}, #{agent := {_, Monitor}} = State) ->
-    case State of
-        #{phase := finishing} -> ok;
-        _ -> tell({ended, text("its process ended: ~0tP", [Reason, 12])}, State)
-    end,
-    {noreply, State#{agent := undefined}};
+    Text = text("its process ended: ~0tP", [Reason, 12]),
+    {noreply, tell({ended, Text}, State#{agent := none})};
 handle_info(_Other, State) ->
     {noreply, State}.
 
 %% Nothing of the code may remain when the modules are removed.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, State) ->
-    _ = kill_both(State),
+    _ = killed(State),
     ok.
 
-answered(open, {opened, Pid}, State) ->
-    State#{agent := {Pid, monitor(process, Pid)}};
-answered(open, opened, State) ->
-    next(State);
-answered(open, ignore, State) ->
-    (ended(State))#{phase := {not_opened, ignore}};
-answered(Command, {error, Text}, State) ->
-    failed(Command, Text, State);
-answered(sample, Sample, State) ->
-    tell(Sample, State),
-    next(State);
-answered(finish, none, State) ->
-    ended(State);
-answered(finish, Results, State) ->
-    tell(Results, State),
-    ended(State).
+opened(State) ->
+    case ask(open, with_probe(State)) of
+        {opened, Opened} ->
+            {ok, Opened};
+        {{opened, Pid}, Opened} ->
+            {ok, Opened#{agent := {Pid, monitor(process, Pid)}}};
+        {{Why, Text}, Failed} ->
+            _ = killed(Failed),
+            {Why, Text}
+    end.
 
-failed(open, Text, State) ->
-    (ended(State))#{phase := {not_opened, Text}};
-failed(finish, Text, State) ->
-    tell({no_results, Text}, State),
-    ended(State);
-failed(sample, Text, #{probe := undefined, phase := Phase, config := #{again := true}} = State) when
-    Phase =/= finishing
-->
-    tell({failed, Text}, State),
-    opening(State);
-failed(sample, Text, #{probe := undefined} = State) ->
-    tell({ended, Text}, State),
-    ended(State);
-failed(sample, Text, State) ->
-    tell({failed, Text}, State),
-    next(State).
+%% The load may have ended meanwhile.
+sampled(State) ->
+    {Answer, Asked} = ask(sample, State),
+    Taken = taken(Answer, Asked),
+    receive
+        last_look -> looked(Taken)
+    after 0 -> Taken
+    end.
 
-next(#{phase := finishing, command := undefined} = State) -> command(finish, State);
-next(State) -> State.
+taken({sample, _} = Sample, State) ->
+    tell(Sample, State);
+taken({error, Text}, #{probe := none, config := #{again := true}} = State) ->
+    case opened(tell({failed, Text}, State)) of
+        {ok, Again} -> Again;
+        {_, Why} -> ended(tell({ended, Why}, State))
+    end;
+taken({error, Text}, #{probe := none} = State) ->
+    ended(tell({ended, Text}, State));
+taken({error, Text}, State) ->
+    tell({failed, Text}, State).
 
-finishing(#{command := undefined, config := #{form := sampler}} = State) ->
-    command(sample, State);
-finishing(State) ->
-    next(State).
+scheduled(#{phase := sampling, config := #{interval_ms := IntervalMs}} = State) ->
+    _ = erlang:send_after(dyno_agent_instants:next_ms(IntervalMs), self(), sample),
+    State;
+scheduled(State) ->
+    State.
 
-ended(#{from := From} = State) ->
-    _ = [gen_server:reply(From, ok) || From =/= undefined],
-    (kill_both(State))#{phase := ended, from := undefined}.
+looked(#{phase := sampling} = State) -> State#{phase := looked};
+looked(State) -> State.
 
-tell(Event, #{config := #{sink := Sink}}) ->
+finished(#{phase := ended} = State) ->
+    State;
+finished(State) ->
+    case ask(finish, State) of
+        {none, Asked} -> ended(Asked);
+        {{error, Text}, Asked} -> ended(tell({no_results, Text}, Asked));
+        {Results, Asked} -> ended(tell(Results, Asked))
+    end.
+
+ended(State) ->
+    (killed(State))#{phase := ended}.
+
+tell(Event, #{config := #{sink := Sink}} = State) ->
     AtNs = erlang:monotonic_time(nanosecond),
     _ = erlang:send(Sink, {dyno_probe, self(), AtNs, Event}, [noconnect]),
-    ok.
+    State.
 
-command(Command, #{probe := {Probe, _}, config := #{limit_ms := LimitMs}} = State) ->
+%% Has the probe run a command. Meanwhile this process waits; the guard may end it.
+ask(Command, #{probe := {Probe, Monitor}, config := #{limit_ms := LimitMs}} = State) ->
     Ref = make_ref(),
     Probe ! {?MODULE, Ref, Command},
-    Timer = erlang:send_after(LimitMs, self(), {limit, Ref}),
-    State#{command := {Command, Ref, Timer}}.
+    receive
+        {Ref, Answer} ->
+            {Answer, State};
+        {'DOWN', Monitor, process, _, Reason} ->
+            gone(Command, Reason, State);
+        {'EXIT', _, Reason} ->
+            _ = killed(State),
+            exit(Reason)
+    after LimitMs ->
+        Text = text("~ts had not returned after ~b ms", [where(Command, Probe, State), LimitMs]),
+        {{error, Text}, killed(State)}
+    end.
+
+%% Out of memory, or killed.
+gone(Command, Reason, #{config := Config} = State) ->
+    Text = text("~ts was ended: ~0tP (it may take ~b MiB)", [
+        function(Command, Config), Reason, 10, ?MAX_WORDS * 8 div 1_048_576
+    ]),
+    {{error, Text}, State#{probe := none}}.
 
 %% The probe
 
-opening(#{config := Config} = State) ->
+with_probe(#{config := Config} = State) ->
     Host = self(),
     Limit = #{size => ?MAX_WORDS, kill => true, error_logger => false},
     Probe = spawn_opt(
@@ -244,9 +219,9 @@ opening(#{config := Config} = State) ->
         end,
         [monitor, {max_heap_size, Limit}]
     ),
-    command(open, State#{probe := Probe}).
+    State#{probe := Probe}.
 
-kill_both(#{probe := Probe, agent := Agent} = State) ->
+killed(#{probe := Probe, agent := Agent} = State) ->
     lists:foreach(
         fun({Pid, Monitor}) ->
             exit(Pid, kill),
@@ -256,7 +231,7 @@ kill_both(#{probe := Probe, agent := Agent} = State) ->
         end,
         [Of || {_, _} = Of <- [Agent, Probe]]
     ),
-    State#{probe := undefined, agent := undefined}.
+    State#{probe := none, agent := none}.
 
 %% Other messages are the code's.
 probe(Host, Monitor, Config, Before) ->
@@ -267,7 +242,7 @@ probe(Host, Monitor, Config, Before) ->
                     run(Command, Config, Before)
                 catch
                     Class:Reason:Stack ->
-                        {{error, raised(Command, Config, {Class, Reason, Stack})}, Before}
+                        {raised(Command, Config, {Class, Reason, Stack}), Before}
                 end,
             Host ! {Ref, Answer},
             probe(Host, Monitor, Config, After);
@@ -278,21 +253,19 @@ probe(Host, Monitor, Config, Before) ->
 run(open, #{form := sampler, module := Module, config := Argument} = Config, _Before) ->
     case Module:init(Argument) of
         {ok, State} -> {opened, State};
-        ignore -> {ignore, undefined};
-        Other -> {wrong(open, Config, Other, "{ok, State}, ignore or {error, Reason}"), undefined}
+        Other -> {refused(open, Other, Config), undefined}
     end;
-run(open, #{form := performerl, module := Module, config := Argument} = Config, _Before) ->
+run(open, #{module := Module, config := Argument} = Config, _Before) ->
     case Module:start(Argument) of
         {ok, Pid} when is_pid(Pid) -> {{opened, Pid}, undefined};
-        ignore -> {ignore, undefined};
-        Other -> {wrong(open, Config, Other, "{ok, Pid}, ignore or {error, Reason}"), undefined}
+        Other -> {refused(open, Other, Config), undefined}
     end;
 run(sample, #{module := Module} = Config, Before) ->
     case Module:sample(Before) of
         {ok, Values, After} ->
-            {limited(sample, Values, ?MAX_SAMPLE_BYTES, text("~tw:sample/1", [Module])), After};
+            {limited(sample, Values, ?MAX_SAMPLE_BYTES, function(sample, Config)), After};
         Other ->
-            {wrong(sample, Config, Other, "{ok, #{Name => Number}, State}"), Before}
+            {refused(sample, Other, Config), Before}
     end;
 run(finish, #{form := sampler, module := Module}, Before) ->
     Results =
@@ -305,10 +278,10 @@ run(finish, #{form := sampler, module := Module}, Before) ->
         false -> ok
     end,
     {Results, undefined};
-run(finish, #{form := performerl, module := Module} = Config, _Before) ->
+run(finish, #{module := Module} = Config, _Before) ->
     case Module:get_results_and_stop() of
         {ok, Results} -> {results(Module, Results), undefined};
-        Other -> {wrong(finish, Config, Other, "{ok, Results}"), undefined}
+        Other -> {refused(finish, Other, Config), undefined}
     end.
 
 results(Module, Results) ->
@@ -330,33 +303,32 @@ raised(Command, #{module := Module} = Config, {Class, Reason, Stack}) ->
             [{F, A} | _] -> text(" in ~tw/~b", [F, A]);
             [] -> ~""
         end,
-    Function = function(Command, #{config => Config}),
-    text("~ts raised ~tw:~0tP~ts", [Function, Class, Reason, 12, Where]).
+    {error, text("~ts raised ~tw:~0tP~ts", [function(Command, Config), Class, Reason, 12, Where])}.
 
-wrong(Command, Config, Value, Expected) ->
-    Hint =
-        case {Command, Value} of
-            {open, {error, _}} -> "";
-            _ -> ["; ", Expected, " is expected"]
-        end,
-    Function = function(Command, #{config => Config}),
-    {error, text("~ts returned ~0tP~ts", [Function, Value, 12, Hint])}.
+refused(open, ignore, Config) ->
+    {ignored, text("~ts returned ignore", [function(open, Config)])};
+refused(open, {error, _} = Value, Config) ->
+    {error, text("~ts returned ~0tP", [function(open, Config), Value, 12])};
+refused(Command, Value, #{form := Form} = Config) ->
+    {_, _, Expected} = callback(Form, Command),
+    Format = "~ts returned ~0tP; ~ts is expected",
+    {error, text(Format, [function(Command, Config), Value, 12, Expected])}.
 
-where(Command, Probe, State) ->
+where(Command, Probe, #{config := Config}) ->
     case process_info(Probe, {dictionary, ?AT}) of
         {{dictionary, ?AT}, At} when is_binary(At) -> At;
-        _ -> function(Command, State)
+        _ -> function(Command, Config)
     end.
 
-function(Command, #{config := #{module := Module, form := Form}}) ->
-    {Name, Arity} = callback(Form, Command),
+function(Command, #{module := Module, form := Form}) ->
+    {Name, Arity, _} = callback(Form, Command),
     dyno_agent_name:mfa({Module, Name, Arity}).
 
-callback(sampler, open) -> {init, 1};
-callback(sampler, sample) -> {sample, 1};
-callback(sampler, finish) -> {results, 1};
-callback(performerl, finish) -> {get_results_and_stop, 0};
-callback(performerl, _Command) -> {start, 1}.
+callback(sampler, open) -> {init, 1, "{ok, State}, ignore or {error, Reason}"};
+callback(sampler, sample) -> {sample, 1, "{ok, #{Name => Number}, State}"};
+callback(sampler, finish) -> {results, 1, "a term"};
+callback(performerl, finish) -> {get_results_and_stop, 0, "{ok, Results}"};
+callback(performerl, _Command) -> {start, 1, "{ok, Pid}, ignore or {error, Reason}"}.
 
 text(Format, Arguments) ->
     <<_/binary>> = unicode:characters_to_binary(io_lib:format(Format, Arguments)).

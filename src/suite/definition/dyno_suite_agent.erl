@@ -32,8 +32,8 @@ PerformERL's four callbacks (`performerl_custom_agent`) work too: `get_config/3`
 and the report have the result of `process_results`.
 """.
 
--export([form/1, format_error/1]).
--export_type([metric/0, value/0, reason/0]).
+-export([form/1]).
+-export_type([metric/0, value/0]).
 
 -doc "A value's name, unit and title; doc/recording.md has the units, `count` and so on.".
 -type metric() :: #{
@@ -44,8 +44,6 @@ and the report have the result of `process_results`.
 
 -doc "A number in the unit of `metrics/0`, or with its unit.".
 -type value() :: number() | {number(), atom() | string() | binary()}.
-
--type reason() :: {not_an_agent, module(), [{atom(), arity()}]}.
 
 -doc "Descriptions of the values, if names and numbers are not enough.".
 -callback metrics() -> [metric()].
@@ -73,25 +71,14 @@ and the report have the result of `process_results`.
     {get_config, 3}, {process_results, 2}, {start, 1}, {get_results_and_stop, 0}
 ]).
 
--doc "The callbacks of a module: PerformERL's four, or `init/1` and `sample/1`.".
--spec form(module()) -> {ok, dyno_agent_custom:form()} | {error, reason()}.
+-doc "The form of a module: PerformERL's four callbacks, or `init/1` and `sample/1`.".
+-spec form(module()) ->
+    dyno_agent_custom:form() | {missing, Behaviour :: atom(), [{atom(), arity()}]}.
 form(Module) ->
     Exports = Module:module_info(exports),
     case {?OURS -- Exports, ?PERFORMERL -- Exports} of
-        {[], _} -> {ok, sampler};
-        {_, []} -> {ok, performerl};
-        {_, Missing} when length(Missing) =< 2 -> {error, {not_an_agent, Module, Missing}};
-        {Missing, _} -> {error, {not_an_agent, Module, Missing}}
+        {[], _} -> sampler;
+        {_, []} -> performerl;
+        {_, Missing} when length(Missing) =< 2 -> {missing, performerl_custom_agent, Missing};
+        {Missing, _} -> {missing, ?MODULE, Missing}
     end.
-
--spec format_error(reason()) -> unicode:chardata().
-format_error({not_an_agent, Module, Missing}) ->
-    Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
-    Behaviour =
-        case Missing -- ?PERFORMERL of
-            [] -> "performerl_custom_agent";
-            _ -> "dyno_suite_agent"
-        end,
-    io_lib:format("~ts is not a custom agent: it lacks ~ts, which ~ts asks for", [
-        dyno_agent_name:module(Module), Names, Behaviour
-    ]).

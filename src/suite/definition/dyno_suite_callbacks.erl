@@ -50,8 +50,11 @@ with_operation(#{load := none} = Config, _Callbacks) ->
 with_operation(Config, Callbacks) ->
     Module = dyno_test_callbacks:module(Callbacks),
     case dyno_suite:missing(Module) of
-        [] -> {ok, Config};
-        Missing -> {error, {dyno_suite_source, {missing_callbacks, Module, dyno_suite, Missing}}}
+        [] ->
+            {ok, Config};
+        Missing ->
+            Lacks = {missing_callbacks, suite, Module, dyno_suite, Missing},
+            {error, {dyno_suite_source, Lacks}}
     end.
 
 -spec init_suite(callbacks()) -> dyno_test_callbacks:result(term()).

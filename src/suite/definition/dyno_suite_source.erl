@@ -43,7 +43,9 @@
     | {no_such_module, module()}
     | {bad_beam, file:filename(), term()}
     | {taken_name, module()}
-    | {missing_callbacks, source(), Behaviour :: module(), [{atom(), arity()}]}
+    | {missing_callbacks, suite | agents | instruments, source(), Behaviour :: module(), [
+        {atom(), arity()}
+    ]}
     | {dyno_temporary, dyno_temporary:reason()}
     | {dyno_file, dyno_file:reason()}
     | {elixir, file:filename(), dyno_elixir:reason()}
@@ -64,7 +66,7 @@ load(Source) ->
                 {ok, Loaded#{form => Form}};
             {missing, Behaviour, Missing} ->
                 forget(Loaded),
-                {error, {missing_callbacks, Source, Behaviour, Missing}}
+                {error, {missing_callbacks, suite, Source, Behaviour, Missing}}
         end
     end.
 
@@ -245,11 +247,11 @@ format_error({does_not_compile, Path, []}) ->
     io_lib:format("the suite ~ts does not compile", [Path]);
 format_error({bad_beam, Path, Reason}) ->
     io_lib:format("~ts cannot be loaded: ~0tP", [Path, Reason, 10]);
-format_error({missing_callbacks, Source, Behaviour, Missing}) ->
+format_error({missing_callbacks, Kind, Source, Behaviour, Missing}) ->
+    Words = #{suite => "a suite", agents => "a custom agent", instruments => "an instrument"},
     Names = lists:join(", ", [io_lib:format("~ts/~b", [F, A]) || {F, A} <- Missing]),
-    io_lib:format(
-        "~ts is not a suite: it lacks ~ts, which ~ts asks for", [Source, Names, Behaviour]
-    );
+    Format = "~ts is not ~ts: it lacks ~ts, which ~ts asks for",
+    io_lib:format(Format, [Source, map_get(Kind, Words), Names, Behaviour]);
 format_error({Module, _} = Error) when Module =:= dyno_temporary; Module =:= dyno_file ->
     dyno_error:format(Error);
 format_error(no_compiler) ->

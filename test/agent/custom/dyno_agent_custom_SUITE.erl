@@ -39,7 +39,7 @@ with(Form, Text, LimitMs, Do) ->
     {ok, Tokens, _} = erl_scan:string(lists:flatten([Head, Text])),
     {ok, Module, Binary} = compile:forms(forms(Tokens), [nowarn_export_all]),
     {module, Module} = code:load_binary(Module, "probe", Binary),
-    Started = dyno_agent_custom:start_link(#{
+    Started = dyno_agent_instrument:start_link(dyno_agent_custom, #{
         sink => self(),
         module => Module,
         form => Form,
@@ -110,7 +110,8 @@ sampler_does_not_begin(_Config) ->
             {?FOREVER, [~"init/1", ~"50 ms"]}
         ]
     ],
-    ?assertEqual(ignore, opened(sampler, "init(_) -> ignore. " ++ ?SAMPLE, 5000)).
+    {ignored, Text} = opened(sampler, "init(_) -> ignore. " ++ ?SAMPLE, 5000),
+    says(Text, [~"init/1 returned ignore"]).
 
 %% One that fails is left out; after one that never returns there are no more.
 sampler_does_not_sample(_Config) ->
@@ -151,7 +152,8 @@ performerl_does_not_start(_Config) ->
             {?FOREVER, [~"start/1", ~"50 ms"]}
         ]
     ],
-    ?assertEqual(ignore, opened(performerl, "start(_) -> ignore. " ++ ?GET, 5000)).
+    {ignored, Text} = opened(performerl, "start(_) -> ignore. " ++ ?GET, 5000),
+    says(Text, [~"start/1 returned ignore"]).
 
 performerl_gives_no_results(_Config) ->
     Start = "start(_) -> {ok, spawn(fun() -> " ?FOREVER " end)}. ",
