@@ -21,7 +21,7 @@ The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` if the agent stops by
 too much memory or ended. The caller may monitor `guard/1`.
 """.
 
--export([attach/2, detach/1, detach_all/1, start/3, starting/2, guard/1, node/1, ref/1, modules/0]).
+-export([attach/2, detach/1, detach_all/1, start/3, starting/2, told/1, guard/1, node/1, ref/1, modules/0]).
 -export([processes/1]).
 -export([new_idle/0, release/1, leave/2]).
 -export([format_error/1, fault/1]).
@@ -118,7 +118,7 @@ with_what_they_call(Custom) ->
     [
         Module
      || Module <- dyno_code:closure(Custom),
-        lists:member(Module, Custom) orelse lists:prefix("dyno_agent_", atom_to_list(Module))
+        lists:member(Module, Custom) orelse dyno_agent_instrument:is_dynos(Module)
     ].
 
 -doc """
@@ -228,7 +228,7 @@ load(Node, {Cleaner, Known}, Options) ->
         Before = [
             M
          || M <- Sent,
-            lists:member(M, Modules) orelse lists:prefix("dyno_agent_", atom_to_list(M))
+            lists:member(M, Modules) orelse dyno_agent_instrument:is_dynos(M)
         ],
         Names = lists:uniq(
             Known ++ Before ++ [M || {M, _, _} <- Missing] ++ maps:get(names, Options, [])
@@ -431,6 +431,15 @@ started(#{node := Node, guard := Guard}, Instrument, Config) ->
     catch
         exit:{{nodedown, _}, _} -> {error, {?MODULE, {node_down, Node}}};
         exit:{Reason, _} -> {error, {?MODULE, {failed, Node, Reason}}}
+    end.
+
+-doc "Returns when the agent has told what ended until now.".
+-spec told(agent()) -> ok.
+told(#{guard := Guard}) ->
+    try
+        gen_server:call(Guard, told, ?TIMEOUT_MS)
+    catch
+        exit:_ -> ok
     end.
 
 -doc "The agent's process in the target, to monitor.".

@@ -40,10 +40,48 @@ out.
         metrics := [dyno_agent_vm:metric()],
         atom() => term()
     }.
-parts(Targets, All, Results, EndsMs) ->
+parts(Targets, All, Read, EndsMs) ->
+    Failed = [
+        {Module, [" in ", atom_to_binary(Node)], Why}
+     || #{node := Node, failed := Of} <- Read, Module := Why <- Of
+    ],
+    Unfit = [
+        {Module, "", dyno_targets:why(Reason)}
+     || Module <- lists:uniq(lists:append([maps:keys(Of) || #{results := Of} <- Read])),
+        not dyno_agent_instrument:is_dynos(Module),
+        {unfit, Reason} <- [recordable(Module, Targets, Read, EndsMs)]
+    ],
+    Without = [Module || {Module, _, _} <- Unfit],
+    Results = [R#{results := maps:without(Without, Of)} || #{results := Of} = R <- Read],
+    #{warnings := Warnings} = Parts = made(Targets, All, Results, EndsMs),
+    Parts#{
+        warnings := Warnings ++
+            [
+                {~"instrument", text("this run has no results of ~ts~ts: ~ts", [name(M), In, Why])}
+             || {M, In, Why} <- Failed ++ Unfit
+            ]
+    }.
+
+name(Module) ->
+    lists:join(" and ", [atom_to_binary(Name) || Name <- dyno_agent_instrument:names([Module])]).
+
+%% A suite's own instrument may fail here, or describe what no recording can hold.
+recordable(Module, Targets, Read, EndsMs) ->
+    Results = [R#{results := maps:with([Module], Of)} || #{results := Of} = R <- Read],
+    try
+        #{warnings := Warnings} = Parts = made(Targets, [], Results, EndsMs),
+        Notes = [dyno_recording_part:note(Warning) || Warning <- Warnings],
+        dyno_recording:add_run(#{~"runs" => []}, Parts#{status => complete, warnings := Notes})
+    catch
+        _:Reason -> {unfit, Reason}
+    end.
+
+made(Targets, All, Results, EndsMs) ->
     Instruments = lists:uniq([
         Module
-     || #{instruments := Of} <- Targets, {Module, _} <- lists:reverse(Of)
+     || #{instruments := Of} <- Targets,
+        {Module, _} <- lists:reverse(Of),
+        lists:any(fun(#{results := Read}) -> is_map_key(Module, Read) end, Results)
     ]),
     Roles = dyno_recording_run:roles([atom_to_binary(Node) || #{node := Node} <- Targets]),
     Role = fun(Node) -> map_get(atom_to_binary(Node), Roles) end,

@@ -7,7 +7,7 @@
 %% them together. Samples go to the attaching process.
 
 -export([
-    attach/2, warnings/1, traces/1, restart/1, peek/1, last_look/1, read/1, results/1
+    attach/2, warnings/1, traces/1, restart/1, peek/1, last_look/1, read/1, results/1, why/1
 ]).
 %% Clocks
 -export([aligned/2]).
@@ -69,11 +69,17 @@
 %% Of a node that is slow to attach to, breakpoints may be slow.
 -define(SLOW_MS, 200).
 -define(MOST_TRIES, 5).
+%% Of an answer of an instrument that is not dyno's.
+-define(LIMIT_MS, 5000).
 
--doc "The results of a node's instruments; empty if the node went down.".
+-doc """
+The results of a node's instruments, empty if the node went down; and why there are none of a
+suite's own.
+""".
 -type results() :: #{
     node := node(),
-    results := #{module() => dyno_agent_instrument:result()}
+    results := #{module() => dyno_agent_instrument:result()},
+    failed => #{module() => Why :: binary()}
 }.
 
 -type reason() :: {unmatched, node(), [{dyno_agent_patterns:pattern(), {ok, string()} | none}]}.
@@ -302,24 +308,49 @@ restarted(Instruments) ->
 asked(What, Instruments) ->
     lists:append(
         at_once(
-            fun(Some) ->
-                [
-                    {Module, Answer}
-                 || {Module, Pid} <- Some,
-                    Answer <- still(fun() -> dyno_agent_instrument:ask(Module, What, Pid) end)
-                ]
-            end,
+            fun(Some) -> lists:append([still(What, Module, Pid) || {Module, Pid} <- Some]) end,
             lists:reverse(Instruments)
         )
     ).
 
-%% An instrument may have been given up, which a message reports.
-still(Call) ->
+still(What, Module, Pid) ->
     try
-        [Call()]
+        [{Module, ask(What, Module, Pid)}]
     catch
-        exit:{Reason, _} when not is_tuple(Reason); element(1, Reason) =/= nodedown -> []
+        %% An instrument may have been given up, which a message reports.
+        exit:{Reason, _} when not is_tuple(Reason); element(1, Reason) =/= nodedown -> [];
+        error:Reason when What =:= read -> [{Module, failed(Reason)}];
+        %% The agent continues without it, which a message reports.
+        error:Reason ->
+            lists:foreach(fun(How) -> exit(Pid, How) end, [{shutdown, Reason}, kill]),
+            []
     end.
+
+ask(What, Module, Pid) ->
+    case dyno_agent_instrument:is_dynos(Module) of
+        true ->
+            dyno_agent_instrument:ask(Module, What, Pid);
+        false ->
+            try
+                erpc:call(node(), dyno_agent_instrument, ask, [Module, What, Pid], ?LIMIT_MS)
+            catch
+                exit:{exception, Reason} -> exit(Reason)
+            end
+    end.
+
+failed(Reason) ->
+    {?MODULE, failed, dyno_recording_part:text("~ts", [why(Reason)])}.
+
+-doc "Words the end of an instrument.".
+-spec why(term()) -> unicode:chardata().
+why({erpc, timeout}) ->
+    ["the instrument had not answered after ", dyno_unit:format(?LIMIT_MS, ~"ms")];
+why({exception, Reason, _}) ->
+    why(Reason);
+why({invalid_recording, Reason}) ->
+    dyno_recording:format_error(Reason);
+why(Reason) ->
+    io_lib:format("the instrument failed: ~0tP", [Reason, 12]).
 
 -doc "The results so far, of targets that may be gone soon; counting continues.".
 -spec peek([target()]) -> #{node() => results()}.
@@ -330,7 +361,7 @@ peek(Targets) ->
 -spec last_look([target()]) -> ok.
 last_look(Targets) ->
     lists:foreach(
-        fun({Module, Pid}) -> dyno_agent_instrument:ask(Module, last_look, Pid) end,
+        fun({Module, Pid}) -> still(last_look, Module, Pid) end,
         lists:append([Instruments || #{instruments := Instruments} <- Targets])
     ).
 
@@ -353,23 +384,32 @@ results(Targets) ->
     {Lost, Results} = lists:partition(fun(#{results := Of}) -> Of =:= #{} end, read(Targets)),
     {[{lost, Node} || #{node := Node} <- Lost], Results}.
 
-ask(What, #{node := Node, instruments := Instruments}) ->
+ask(What, #{node := Node, agent := Agent, instruments := Instruments}) ->
     try
-        Results = [
+        Answers = [
             {Module, result(Module, Read)}
          || dyno_target_silence:is_connected(Node), {Module, Read} <- asked(What, Instruments)
         ],
-        [#{node => Node, results => maps:from_list(Results)} || Results =/= []]
+        _ = length(Answers) < length(Instruments) andalso dyno_agent:told(Agent),
+        Failed = #{Module => Why || {Module, {?MODULE, failed, Why}} <- Answers},
+        Results = maps:without(maps:keys(Failed), maps:from_list(Answers)),
+        [#{node => Node, results => Results, failed => Failed} || Answers =/= []]
     catch
         exit:{{nodedown, _}, _} -> []
     end.
 
+result(_Module, {?MODULE, failed, _} = Failed) ->
+    Failed;
 result(Module, Read) ->
     #{parts := Parts} = dyno_agent_instrument:about(Module),
     {module, Parts} = code:ensure_loaded(Parts),
-    case erlang:function_exported(Parts, result, 1) of
-        true -> Parts:result(Read);
-        false -> Read
+    try
+        case erlang:function_exported(Parts, result, 1) of
+            true -> Parts:result(Read);
+            false -> Read
+        end
+    catch
+        _:Reason when Parts =:= Module -> failed(Reason)
     end.
 
 -spec format_error(reason()) -> unicode:chardata().

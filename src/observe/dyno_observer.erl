@@ -161,10 +161,15 @@ passed_ns(#{started_ns := not_yet}) -> 0;
 passed_ns(#{started_ns := Ns}) -> now_ns() - Ns.
 
 %% Messages sent before the end.
-sent_before(State) ->
+sent_before(#{targets := Targets, plan := Plan} = State) ->
     receive
         Message when Message =/= dyno_interrupt, Message =/= stop ->
-            sent_before(handle({message, Message}, State))
+            case {dyno_target:event(Message, Targets), Plan} of
+                {{without, _, _, _} = Event, #{instruments := many}} ->
+                    sent_before(handle(Event, State));
+                _ ->
+                    sent_before(handle({message, Message}, State))
+            end
     after 0 -> State
     end.
 

@@ -239,7 +239,7 @@ why({limit_bytes, Limit, Bytes}) ->
         [dyno_unit:format(Bytes, ~"bytes"), dyno_unit:format(Limit, ~"bytes")]
     );
 why(Reason) ->
-    io_lib:format("what measures them ended (~0tP)", [Reason, 12]).
+    dyno_targets:why(Reason).
 
 left(Node, InRunMs, #{all := All, peeked := Peeked, readings := Readings} = Run) ->
     Marked = [

@@ -304,10 +304,16 @@ invariants_of_node_and_size(Config) ->
 
 invariant_that_cannot_be_checked(Config) ->
     Source = write(Config, unchecked, #{
-        invariants => [{nowhere, {no_such_module, f, []}, '==', 1}]
+        invariants => [
+            {nowhere, {no_such_module, f, []}, '==', 1}, {huge, {erlang, 'bsl', [1, 5000]}, '<', 1}
+        ]
     }),
     Result = dyno_test:run(Source, #{}),
     _ = complete(Result),
+    %% No recording can hold the number.
+    ?assertMatch(
+        [#{~"result" := ~"fail", ~"evidence" := #{~"value" := null}}], verdicts(Result, ~"huge")
+    ),
     [#{~"result" := ~"unknown", ~"text" := Text}] = verdicts(Result, ~"nowhere"),
     says(Text, [~"never checked", ~"does not exist"]).
 
@@ -380,6 +386,7 @@ metrics_of_the_suite(Config) ->
                 title => "Atoms",
                 call => {erlang, system_info, [atom_count]}
             },
+            {huge, count, {erlang, 'bsl', [1, 5000]}},
             {missing, count, {no_such_module, f, []}},
             {texts, count, {erlang, node, []}}
         ],
@@ -401,9 +408,10 @@ metrics_of_the_suite(Config) ->
     ?assertMatch([#{~"result" := ~"fail"}], verdicts(Result, ~"atoms.max < 1")),
     ?assertEqual([], dyno_recording:series(Run, ~"missing")),
     Texts = [T || #{~"code" := ~"metric_failed", ~"text" := T} <- maps:get(~"warnings", Run)],
-    ?assertMatch([_, _], Texts),
-    says(hd(Texts), [~"missing of", ~"no_such_module:f/0", ~"does not exist"]),
-    says(lists:last(Texts), [~"texts of", ~"a number is expected"]).
+    [Huge, Missing, NoNumber] = Texts,
+    says(Huge, [~"huge of", ~"a number up to 1.0e100 is expected"]),
+    says(Missing, [~"missing of", ~"no_such_module:f/0", ~"does not exist"]),
+    says(NoNumber, [~"texts of", ~"a number is expected"]).
 
 metrics_that_are_none(_Config) ->
     [

@@ -20,6 +20,7 @@ all() ->
         is_switched_off,
         is_given_by_the_suite,
         is_none,
+        fails,
         stacks_are_recorded,
         profiles
     ].
@@ -138,6 +139,36 @@ is_none(Config) ->
             unicode:characters_to_binary(dyno_error:format(Missing)), ~"instrument nowhere.erl"
         )
     ).
+
+%% Its code fails in the target or in this node: the run has all but its results, and says so.
+fails(Config) ->
+    Head =
+        "-compile([export_all, nowarn_export_all]).\nabout() -> #{names => [fails]}.\n"
+        "config(_) -> #{}.\ninit(_) -> {ok, 1}.\nhandle_call(restart, _, S) -> {reply, ok, S};\n",
+    Read = "handle_call(read, _, S) -> {reply, S, S}.\n",
+    Metric = fun(Value) ->
+        [Read, "metrics() -> [#{name => <<\"f\">>, title => <<\"F\">>, unit => <<\"count\">>,\n"
+        "group => <<\"f\">>, value => fun(_) -> ", Value, " end}].\n"]
+    end,
+    [
+        begin
+            File = filename:join(proplists:get_value(work, Config), "fails.erl"),
+            ok = file:write_file(File, ["-module(fails).\n", Head, Code]),
+            {ok, Document} = run(Config, #{}, #{instruments => [File]}),
+            {ok, _} = dyno_recording:validate(Document),
+            ?assertMatch(#{~"status" := ~"complete"}, Document),
+            [#{~"warnings" := Warnings, ~"metrics" := [_ | _]}] = dyno_recording:runs(Document),
+            [Text] = [T || #{~"code" := ~"instrument", ~"text" := T} <- Warnings],
+            [?assertMatch({_, _}, binary:match(Text, Part), Text) || Part <- [~"of fails", Why]]
+        end
+     || {Code, Why} <- [
+            {Metric("{1.0e300, 1}"), ~"1.0e300"},
+            {Metric("error(oops)"), ~"failed: oops"},
+            {[Read, "result(_) -> error(oops).\n"], ~"failed: oops"},
+            {"handle_call(read, _, _) -> error(oops).\n", ~"failed: {oops"},
+            {"handle_call(read, _, S) -> {noreply, S}.\n", ~"not answered after 5 s"}
+        ]
+    ].
 
 %% dyno's own sampler of stacks: the profile and the calls in which processes wait.
 stacks_are_recorded(Config) ->

@@ -63,8 +63,8 @@ init(#{caller := Caller, limit_ms := LimitMs} = Options) ->
     _ = erlang:send_after(?CHECK_MS, self(), check),
     {ok, Options#{instruments => #{}, starting => #{}}}.
 
--spec handle_call({start, module(), #{}} | stop, gen_server:from(), state()) ->
-    {reply, {ok, pid()} | {error, term()}, state()}
+-spec handle_call({start, module(), #{}} | told | stop, gen_server:from(), state()) ->
+    {reply, ok | {ok, pid()} | {error, term()}, state()}
     | {noreply, state()}
     | {stop, normal, ok, state()}.
 handle_call({start, Instrument, Config}, From, State) ->
@@ -74,6 +74,8 @@ handle_call({start, Instrument, Config}, From, State) ->
         {ok, Pid} -> {reply, {ok, Pid}, State#{instruments := Instruments#{Pid => Instrument}}};
         Other -> {reply, Other, State}
     end;
+handle_call(told, _From, State) ->
+    {reply, ok, State};
 handle_call(stop, _From, State) ->
     {stop, normal, ok, State}.
 

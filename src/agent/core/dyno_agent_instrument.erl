@@ -25,7 +25,7 @@ tables/0, ... <--------------- result ------
 The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 """.
 
--export([all/0, about/1, config/2, names/1, missing/1]).
+-export([all/0, about/1, config/2, names/1, is_dynos/1, missing/1]).
 -export([start_link/2, start/2, ask/3, restart/1, read/1]).
 -export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
 -export_type([histogram/0, profile/0, event/0, warning/0]).
@@ -246,6 +246,10 @@ configures(Module) ->
 -spec names([module()]) -> [atom()].
 names(Modules) ->
     lists:append([Names || Module <- Modules, #{names := Names} <- [about(Module)]]).
+
+-doc "Others are a suite's own: their code may fail.".
+-spec is_dynos(module()) -> boolean().
+is_dynos(Module) -> lists:prefix("dyno_agent_", atom_to_list(Module)).
 
 -doc "The required callbacks that a module lacks.".
 -spec missing(module()) -> [{atom(), arity()}].
