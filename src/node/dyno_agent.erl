@@ -21,8 +21,8 @@ The caller receives `{dyno_agent, Ref, {gave_up, Reason}}` if the agent stops by
 too much memory or ended. The caller may monitor `guard/1`.
 """.
 
--export([attach/2, detach/1, detach_all/1, start/3, starting/2, told/1, guard/1, node/1, ref/1, modules/0]).
--export([processes/1]).
+-export([attach/2, detach/1, detach_all/1, start/3, starting/2, told/1, guard/1, node/1, ref/1]).
+-export([modules/0, processes/1]).
 -export([new_idle/0, release/1, leave/2]).
 -export([format_error/1, fault/1]).
 -export_type([agent/0, idle/0, options/0, start/0, reason/0]).

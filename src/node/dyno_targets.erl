@@ -390,7 +390,8 @@ ask(What, #{node := Node, agent := Agent, instruments := Instruments}) ->
             {Module, result(Module, Read)}
          || dyno_target_silence:is_connected(Node), {Module, Read} <- asked(What, Instruments)
         ],
-        _ = length(Answers) < length(Instruments) andalso dyno_agent:told(Agent),
+        _ = Answers =/= [] andalso length(Answers) < length(Instruments) andalso
+            dyno_agent:told(Agent),
         Failed = #{Module => Why || {Module, {?MODULE, failed, Why}} <- Answers},
         Results = maps:without(maps:keys(Failed), maps:from_list(Answers)),
         [#{node => Node, results => Results, failed => Failed} || Answers =/= []]
