@@ -41,29 +41,16 @@ out.
         atom() => term()
     }.
 parts(Targets, All, Read, EndsMs) ->
-    Failed = [
-        {Module, [" in ", atom_to_binary(Node)], Why}
-     || #{node := Node, failed := Of} <- Read, Module := Why <- Of
-    ],
-    Unfit = [
-        {Module, "", dyno_targets:why(Reason)}
+    Unfit = #{
+        Module => text("this run has no results of ~ts: ~ts", [Names, dyno_targets:why(Reason)])
      || Module <- lists:uniq(lists:append([maps:keys(Of) || #{results := Of} <- Read])),
         not dyno_agent_instrument:is_dynos(Module),
-        {unfit, Reason} <- [recordable(Module, Targets, Read, EndsMs)]
-    ],
-    Without = [Module || {Module, _, _} <- Unfit],
-    Results = [R#{results := maps:without(Without, Of)} || #{results := Of} = R <- Read],
+        {unfit, Reason} <- [recordable(Module, Targets, Read, EndsMs)],
+        Names <- [dyno_agent_instrument:named([Module])]
+    },
+    Results = [R#{results := maps:without(maps:keys(Unfit), Of)} || #{results := Of} = R <- Read],
     #{warnings := Warnings} = Parts = made(Targets, All, Results, EndsMs),
-    Parts#{
-        warnings := Warnings ++
-            [
-                {~"instrument", text("this run has no results of ~ts~ts: ~ts", [name(M), In, Why])}
-             || {M, In, Why} <- Failed ++ Unfit
-            ]
-    }.
-
-name(Module) ->
-    lists:join(" and ", [atom_to_binary(Name) || Name <- dyno_agent_instrument:names([Module])]).
+    Parts#{warnings := Warnings ++ [{~"instrument", Text} || _ := Text <- Unfit]}.
 
 %% A suite's own instrument may fail here, or describe what no recording can hold.
 recordable(Module, Targets, Read, EndsMs) ->

@@ -72,14 +72,10 @@
 %% Of an answer of an instrument that is not dyno's.
 -define(LIMIT_MS, 5000).
 
--doc """
-The results of a node's instruments, empty if the node went down; and why there are none of a
-suite's own.
-""".
+-doc "The results of a node's instruments; empty if the node went down.".
 -type results() :: #{
     node := node(),
-    results := #{module() => dyno_agent_instrument:result()},
-    failed => #{module() => Why :: binary()}
+    results := #{module() => dyno_agent_instrument:result()}
 }.
 
 -type reason() :: {unmatched, node(), [{dyno_agent_patterns:pattern(), {ok, string()} | none}]}.
@@ -292,13 +288,13 @@ traces(Targets) ->
 -doc "All instruments count from now on; `gone` if all targets went down.".
 -spec restart([target()]) -> ok | gone.
 restart(Targets) ->
-    case lists:usort([restarted(Instruments) || #{instruments := Instruments} <- Targets]) of
+    case lists:usort([told(restart, Target) || Target <- Targets]) of
         [gone] -> gone;
         _ -> ok
     end.
 
-restarted(Instruments) ->
-    try asked(restart, Instruments) of
+told(What, #{instruments := Instruments}) ->
+    try asked(What, Instruments) of
         _ -> ok
     catch
         exit:{{nodedown, _}, _} -> gone
@@ -315,31 +311,44 @@ asked(What, Instruments) ->
 
 still(What, Module, Pid) ->
     try
-        [{Module, ask(What, Module, Pid)}]
+        [{Module, answer(What, Module, Pid)}]
     catch
         %% An instrument may have been given up, which a message reports.
-        exit:{Reason, _} when not is_tuple(Reason); element(1, Reason) =/= nodedown -> [];
-        error:Reason when What =:= read -> [{Module, failed(Reason)}];
-        %% The agent continues without it, which a message reports.
+        exit:{Reason, _} when not is_tuple(Reason); element(1, Reason) =/= nodedown ->
+            [];
+        %% It ends, and the agent continues without it, which a message reports.
         error:Reason ->
+            Monitor = monitor(process, Pid),
             lists:foreach(fun(How) -> exit(Pid, How) end, [{shutdown, Reason}, kill]),
-            []
-    end.
-
-ask(What, Module, Pid) ->
-    case dyno_agent_instrument:is_dynos(Module) of
-        true ->
-            dyno_agent_instrument:ask(Module, What, Pid);
-        false ->
-            try
-                erpc:call(node(), dyno_agent_instrument, ask, [Module, What, Pid], ?LIMIT_MS)
-            catch
-                exit:{exception, Reason} -> exit(Reason)
+            receive
+                {'DOWN', Monitor, process, Pid, _} -> []
             end
     end.
 
-failed(Reason) ->
-    {?MODULE, failed, dyno_recording_part:text("~ts", [why(Reason)])}.
+answer(What, Module, Pid) ->
+    LimitMs =
+        case dyno_agent_instrument:is_dynos(Module) of
+            true -> infinity;
+            false -> ?LIMIT_MS
+        end,
+    Ask = fun() -> result(What, Module, dyno_agent_instrument:ask(Module, What, Pid)) end,
+    try
+        erpc:call(node(), Ask, LimitMs)
+    catch
+        exit:{exception, {_, {_, _, _}} = Call} -> exit(Call);
+        exit:{exception, Reason} -> error(Reason);
+        throw:Reason -> error(Reason)
+    end.
+
+result(What, Module, Read) when What =:= read; What =:= peek ->
+    #{parts := Parts} = dyno_agent_instrument:about(Module),
+    {module, Parts} = code:ensure_loaded(Parts),
+    case erlang:function_exported(Parts, result, 1) of
+        true -> Parts:result(Read);
+        false -> Read
+    end;
+result(_What, _Module, _Answer) ->
+    ok.
 
 -doc "Words the end of an instrument.".
 -spec why(term()) -> unicode:chardata().
@@ -360,10 +369,7 @@ peek(Targets) ->
 -doc "The load ends soon: sampling instruments sample now, not after it.".
 -spec last_look([target()]) -> ok.
 last_look(Targets) ->
-    lists:foreach(
-        fun({Module, Pid}) -> still(last_look, Module, Pid) end,
-        lists:append([Instruments || #{instruments := Instruments} <- Targets])
-    ).
+    lists:foreach(fun(Target) -> told(last_look, Target) end, Targets).
 
 -doc "Reads all results; of a lost or silent node, none.".
 -spec read([target()]) -> [results()].
@@ -386,31 +392,12 @@ results(Targets) ->
 
 ask(What, #{node := Node, agent := Agent, instruments := Instruments}) ->
     try
-        Answers = [
-            {Module, result(Module, Read)}
-         || dyno_target_silence:is_connected(Node), {Module, Read} <- asked(What, Instruments)
-        ],
-        _ = Answers =/= [] andalso length(Answers) < length(Instruments) andalso
+        Results = [R || dyno_target_silence:is_connected(Node), R <- asked(What, Instruments)],
+        _ = Results =/= [] andalso length(Results) < length(Instruments) andalso
             dyno_agent:told(Agent),
-        Failed = #{Module => Why || {Module, {?MODULE, failed, Why}} <- Answers},
-        Results = maps:without(maps:keys(Failed), maps:from_list(Answers)),
-        [#{node => Node, results => Results, failed => Failed} || Answers =/= []]
+        [#{node => Node, results => maps:from_list(Results)} || Results =/= []]
     catch
         exit:{{nodedown, _}, _} -> []
-    end.
-
-result(_Module, {?MODULE, failed, _} = Failed) ->
-    Failed;
-result(Module, Read) ->
-    #{parts := Parts} = dyno_agent_instrument:about(Module),
-    {module, Parts} = code:ensure_loaded(Parts),
-    try
-        case erlang:function_exported(Parts, result, 1) of
-            true -> Parts:result(Read);
-            false -> Read
-        end
-    catch
-        _:Reason when Parts =:= Module -> failed(Reason)
     end.
 
 -spec format_error(reason()) -> unicode:chardata().

@@ -112,14 +112,9 @@ form(Option, Module) ->
 
 beside(Source, Suite) when is_atom(Source); is_atom(Suite); is_tuple(Suite) ->
     Source;
-beside(Source0, Suite0) ->
-    Source = unicode:characters_to_list(Source0),
-    Suite = unicode:characters_to_list(Suite0),
-    Beside = filename:join(filename:dirname(Suite), Source),
-    case filelib:is_regular(Source) orelse not filelib:is_regular(Beside) of
-        true -> Source;
-        false -> Beside
-    end.
+beside(Source, Suite) ->
+    Folder = filename:dirname(unicode:characters_to_list(Suite)),
+    dyno_file:near(unicode:characters_to_list(Source), Folder).
 
 -spec forget(loaded()) -> ok.
 forget(Loaded) ->

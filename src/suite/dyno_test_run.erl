@@ -18,7 +18,7 @@
 %% load's results are read too, if the measured part has begun.
 
 -export([new/1, event/3, judge/1, recorded/2, told/2, visits/2, failure/2]).
--export([custom/1, with_custom/2, run_info/1]).
+-export([process/2, run_info/1]).
 -export_type([t/0, event/0, effect/0, outcome/0, recorded/0]).
 
 -type place() :: #{run := binary(), size => non_neg_integer()}.
@@ -227,10 +227,8 @@ judge(#{module := Module, custom := Custom, readings := Readings} = Run) ->
     end.
 
 without(Node, Instruments, Reason) ->
-    Names = lists:append([map_get(names, dyno_agent_instrument:about(I)) || I <- Instruments]),
-    io_lib:format("this run has no results of ~ts in ~ts: ~ts", [
-        lists:join(" and ", [atom_to_list(Name) || Name <- lists:sort(Names)]), Node, why(Reason)
-    ]).
+    Names = dyno_agent_instrument:named(Instruments),
+    io_lib:format("this run has no results of ~ts in ~ts: ~ts", [Names, Node, why(Reason)]).
 
 why({limit_bytes, Limit, Bytes}) ->
     io_lib:format(
@@ -310,11 +308,10 @@ visits(Visits, Run) ->
         fun(W, Acc) -> told({warning, W}, Acc) end, told({metrics, Metrics}, Run), Warnings
     ).
 
--spec custom(t()) -> dyno_test_custom:t().
-custom(#{custom := Custom}) -> Custom.
-
--spec with_custom(dyno_test_custom:t(), t()) -> t().
-with_custom(Custom, Run) -> Run#{custom := Custom}.
+-doc "Lets the suite process the results of its custom agents.".
+-spec process(t(), dyno_test_callbacks:t()) -> t().
+process(#{custom := Custom} = Run, Callbacks) ->
+    Run#{custom := dyno_test_custom:process(Custom, Callbacks)}.
 
 -spec run_info(t()) -> none | {info, term()}.
 run_info(#{run_info := Info}) -> Info.

@@ -294,8 +294,7 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
             run => Run,
             outcome => undecided
         }),
-    Custom = dyno_test_custom:process(dyno_test_run:custom(Last), Callbacks),
-    Whole = dyno_test_run:visits(Visits ++ More, dyno_test_run:with_custom(Custom, Last)),
+    Whole = dyno_test_run:visits(Visits ++ More, dyno_test_run:process(Last, Callbacks)),
     {outcome(Ended, Shell#{run := Whole}), Whole}.
 
 %% Without a load the observer keeps the time. Instruments need a warm-up too: they learn which

@@ -17,7 +17,7 @@ and so are other files that are not regular (/dev/stdout, a pipe).
 -include_lib("kernel/include/file.hrl").
 
 -export([write/2, write/3, first/2, add/2, create/2, open/2, writable/1]).
--export([format_error/1, fault/1, shown/1]).
+-export([near/2, format_error/1, fault/1, shown/1]).
 
 -export_type([reason/0, access/0]).
 
@@ -206,6 +206,15 @@ trusted(Owner, {ok, #file_info{mode = Mode, uid = OfFolder}}, User) when
     end;
 trusted(_Owner, _Folder, _User) ->
     ok.
+
+-doc "This file, or one in a folder if there is none in the current folder.".
+-spec near(File, Folder :: File) -> File when File :: file:filename_all().
+near(File, Folder) ->
+    Near = filename:join(Folder, File),
+    case not filelib:is_regular(File) andalso filelib:is_regular(Near) of
+        true -> Near;
+        false -> File
+    end.
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({write, Path, Reason}) ->

@@ -25,7 +25,8 @@ tables/0, ... <--------------- result ------
 The module may call only kernel, stdlib and dyno's modules of `src/agent/`.
 """.
 
--export([all/0, about/1, config/2, names/1, is_dynos/1, missing/1]).
+-export([all/0, about/1, config/2, names/1, named/1]).
+-export([is_dynos/1, missing/1]).
 -export([start_link/2, start/2, ask/3, restart/1, read/1]).
 -export_type([about/0, options/0, level/0, result/0, table/0, column/0, metric/0, series/0]).
 -export_type([histogram/0, profile/0, event/0, warning/0]).
@@ -246,6 +247,11 @@ configures(Module) ->
 -spec names([module()]) -> [atom()].
 names(Modules) ->
     lists:append([Names || Module <- Modules, #{names := Names} <- [about(Module)]]).
+
+-doc "These names as text.".
+-spec named([module()]) -> unicode:chardata().
+named(Modules) ->
+    lists:join(" and ", [atom_to_list(Name) || Name <- lists:sort(names(Modules))]).
 
 -doc "Others are a suite's own: their code may fail.".
 -spec is_dynos(module()) -> boolean().

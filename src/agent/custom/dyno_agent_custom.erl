@@ -6,8 +6,8 @@
 The instrument that runs foreign code in the target: a suite's custom agents, invariants and
 metrics.
 
-This process, the host, always answers: a second process, the probe, runs the code, and is killed
-after too much time or memory. The code has one of two forms:
+A second process, the probe, runs the code; this process, the host, waits for it, and kills it after
+too much time or memory. The code has one of two forms:
 
 * `sampler`: `init(Config)` returns `{ok, State}`, `ignore` or `{error, Reason}`; `sample(State)`
   returns `{ok, Values, State}` at random intervals; `results(State)` and `terminate(State)` are

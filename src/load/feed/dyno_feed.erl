@@ -210,11 +210,7 @@ is_source(Fun) ->
 -spec beside([feed()], file:name_all()) -> [feed()].
 beside(Feeds, Folder) ->
     of_files(Feeds, fun(Format, File) ->
-        Near = filename:join(Folder, File),
-        case not filelib:is_regular(File) andalso filelib:is_regular(Near) of
-            true -> {Format, filename:absname(Near)};
-            false -> {Format, filename:absname(File)}
-        end
+        {Format, filename:absname(dyno_file:near(File, Folder))}
     end).
 
 of_files(Feeds, Source) ->
