@@ -20,6 +20,7 @@ groups() ->
     [
         {together, [parallel], [
             console,
+            a_search,
             markdown,
             csv,
             folded,
@@ -52,6 +53,31 @@ console(_Config) ->
             "\nForecasts\n.*\n  FAIL +it stays dry +tuesday +it rained at noon\n",
             "\nThresholds\n.*\n  PASS +wind.max < 20 +12.5 m/s +monday\n",
             "\nFAILED: 1 of 2 demands did not hold\n$"
+        ]
+    ].
+
+%% Its throughput is no figure of the whole search.
+a_search(_Config) ->
+    Metric = fun(Name, Value) ->
+        dyno_recording_part:metric(Name, Name, Value, ~"1/s", 1, ~"load")
+    end,
+    Text = fun(Found) ->
+        Run = #{
+            labels => #{},
+            size => 1,
+            status => complete,
+            duration_ns => 1,
+            metrics => [Metric(~"errors.count", 0), Metric(~"throughput", 2000) | Found]
+        },
+        New = dyno_recording:new(test, ~"shop", #{}, #{}),
+        render(console, dyno_recording:put(dyno_recording:add_run(New, Run), status, complete))
+    end,
+    [
+        ?assertMatch({_, _}, binary:match(Text(Found), <<"\n", Title/binary, "\n">>), Title)
+     || {Title, Found} <- [
+            {~"Load", []},
+            {~"Load, probes at the rate found", [Metric(~"load.search.rate", 2000)]},
+            {~"Load, probes at the rate found, or the last ones", [Metric(~"load.search.rate", 0)]}
         ]
     ].
 

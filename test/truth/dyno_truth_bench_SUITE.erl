@@ -16,7 +16,10 @@ slow() -> [in_vms_of_their_own].
 all() ->
     [
         clocks,
+        waits,
         trends,
+        levels,
+        work_that_changes,
         kept_by_others,
         workers_begin_together,
         terms,
@@ -29,7 +32,9 @@ all() ->
 
 groups() ->
     [
-        {traps, [parallel], [folded, first_call, first_call_loads, keeps, drifts, well]},
+        {traps, [parallel], [
+            folded, first_call, first_call_loads, early_calls, keeps, drifts, well
+        ]},
         {endings, [parallel], [all_fail, set_up_fails, elixir]},
         {traced, [], [records, arguments, alternatives, counts, big_arguments]}
     ].
@@ -52,6 +57,7 @@ traps() ->
     ~"""
     -module(dyno_traps).
     -export([folded/0, wrapped/0, real/0, sorted/0, memo/0, loads/0, insert/0, append/0]).
+    -export([fills/0]).
     -export([leave_process/0, leave_atom/0]).
     folded() -> [1, 2, 3, 4, 5, 6, 7, 8, 9] -- [9, 8, 7, 6, 5, 4, 3, 2, 1].
     wrapped() -> folded().
@@ -68,6 +74,12 @@ traps() ->
         case persistent_term:get(?MODULE, none) of
             none -> persistent_term:put(?MODULE, lists:sum(lists:seq(1, 100_000)));
             Sum -> Sum
+        end.
+    fills() ->
+        case get(fills) of
+            500 -> ok;
+            undefined -> put(fills, 1);
+            N -> put(fills, N + 1), lists:sum(lists:seq(1, 10_000))
         end.
     insert() -> ets:insert(table(), {erlang:unique_integer()}).
     table() ->
@@ -119,6 +131,27 @@ clocks(_Config) ->
     ?assertNot(Is(Epoch#{wait_ns := 300_000})),
     ?assertNot(Is(Epoch#{wait_ns := 2_000_000, cpu_ns := undefined})).
 
+%% A thread that waits for a processor while its code waits for another thread or program loses
+%% nothing by that, or not all: a program that the code calls may have had the processor.
+waits(_Config) ->
+    Net = fun dyno_bench_calibration:net_ns/1,
+    Computes = #{wall_ns => 10_000_000, wait_ns => 4_000_000, cpu_ns => 6_010_000},
+    ?assertEqual(6_000_000, Net(Computes)),
+    ?assertEqual(6_000_000, Net(Computes#{cpu_ns := undefined})),
+    ?assertEqual(10_000_000, Net(Computes#{wait_ns := undefined})),
+    Waits = Computes#{cpu_ns := 5_000_000},
+    ?assertEqual(10_000_000, Net(Waits)),
+    ?assert(dyno_bench_calibration:is_believable(Waits)),
+    %% No bound of a first call.
+    ?assertEqual(6_000_000, dyno_bench_calibration:least_ns(Waits)),
+    ?assertMatch({computes, _}, dyno_bench_calibration:idle([Computes])),
+    ?assertEqual({waits, 0.5}, dyno_bench_calibration:idle([Waits, Waits#{cpu_ns := 1_000_000}])),
+    ?assertEqual(unknown, dyno_bench_calibration:idle([Computes#{cpu_ns := undefined}])),
+    Code = #{times_ns => [20.0], constant => false},
+    Idle = fun(Waiting) -> Code#{idle => 0.5, waiting => Waiting} end,
+    ?assertEqual(#{1 => [{waits, 0.5, 0.2}]}, doubts([Idle(0.2), Code])),
+    ?assertEqual(#{}, doubts([Idle(0.01), Code])).
+
 %% Who begins alone finds each lock free.
 workers_begin_together(_Config) ->
     case erlang:system_info(schedulers_online) of
@@ -154,6 +187,8 @@ begin_together() ->
 
 trend(Values) -> dyno_stats_trend:of_values(Values, 1.3).
 
+doubts(Candidates) -> dyno_bench_doubts:doubts(#{candidates => Candidates}).
+
 trends(_Config) ->
     ?assertMatch({up, 1.5, 5.75}, trend([1, 2, 3, 4, 5, 5.5, 6])),
     ?assertMatch({down, _, _}, trend([6, 5, 4, 3, 2, 1])),
@@ -164,16 +199,69 @@ trends(_Config) ->
     Code = fun(Times) -> #{times_ns => Times, constant => false} end,
     Slower = [10.0, 11.0, 13.0, 15.0, 17.0, 20.0, 24.0],
     Twice = [2 * Time || Time <- Slower],
-    ?assertEqual(#{}, dyno_bench_doubts:doubts([Code(Slower), Code(Twice)])),
+    ?assertEqual(#{}, doubts([Code(Slower), Code(Twice)])),
     Steady = [20.0, 20.1, 19.9, 20.0, 20.2, 20.1, 20.0],
     %% Within each VM.
     OfVms = fun(Rounds) -> (Code([20.0, 20.1, 19.9]))#{rounds_ns => Rounds} end,
     ?assertMatch(
-        #{1 := [{drifts, _, _}]}, dyno_bench_doubts:doubts([OfVms(Slower), OfVms(Steady)])
+        #{1 := [{drifts, _, _}]}, doubts([OfVms(Slower), OfVms(Steady)])
     ),
     ?assertMatch(
-        #{1 := [{drifts, _, _}]}, dyno_bench_doubts:doubts([Code(Slower), Code(Steady)])
+        #{1 := [{drifts, _, _}]}, doubts([Code(Slower), Code(Steady)])
     ).
+
+%% Rounds of one kind in turn; what changes from round to round does so by chance.
+levels(_Config) ->
+    Levels = fun(Values) -> dyno_stats_trend:levels(Values, 1.3) end,
+    Turn = lists:append([lists:duplicate(5, N) || N <- [60.0, 340.0, 60.0, 340.0]]),
+    ?assertEqual({60.0, 340.0, true}, Levels(Turn)),
+    ?assertEqual({60.0, 340.0, false}, Levels([60.0, 340.0, 340.0, 60.0, 60.0, 340.0, 60.0])),
+    ?assertEqual(none, Levels([60.0, 340.0])),
+    ?assertEqual(none, Levels([60.0, 61.0, 60.0, 61.0, 60.0, 61.0])),
+    %% Work without reductions, against a code that is as fast at all times.
+    Code = fun(Times) -> #{times_ns => Times, constant => false} end,
+    Steady = Code(lists:duplicate(20, 60.0)),
+    ?assertEqual(#{1 => [{phases, 60.0, 340.0}]}, doubts([Code(Turn), Steady])),
+    %% A machine that is slow at times.
+    ?assertEqual(#{}, doubts([Code(Turn), Code(Turn)])),
+    ?assertEqual(#{}, doubts([Code(Turn)])).
+
+work_that_changes(_Config) ->
+    Code = fun(Work) ->
+        #{times_ns => [20.0], constant => false, iterations => 100, work => Work}
+    end,
+    Turn = [{R, 0.3} || R <- lists:append([lists:duplicate(5, N) || N <- [20.0, 132.0, 20.0]])],
+    Changes = #{1 => [{changes, 20.0, 132.0}]},
+    ?assertEqual(Changes, doubts([Code(Turn)])),
+    %% Also if it takes no part in a verdict about times: words and reductions change, too.
+    ?assertEqual(
+        Changes, dyno_bench_doubts:doubts(#{candidates => [Code(Turn)], metric => words})
+    ),
+    %% Random work, and collections.
+    Mixed = [{R, 0.3} || R <- [20.0, 132.0, 132.0, 20.0, 20.0, 132.0, 20.0]],
+    ?assertEqual(#{}, doubts([Code(Mixed)])),
+    %% Two calls that wait.
+    ?assertEqual(#{}, doubts([(Code(Turn))#{iterations := 2}])),
+    %% Exact counts of a few calls that are unlike the rounds'.
+    Same = [{R, 0.0} || R <- [76.0, 76.1, 76.2, 76.0, 76.1, 76.0]],
+    Counted = fun(R) -> (Code(Same))#{deterministic => #{reductions => R}} end,
+    ?assertEqual(#{1 => [{changes, 20.0, 76.2}]}, doubts([Counted(20.0)])),
+    ?assertEqual(#{1 => [{changes, 76.0, 132.0}]}, doubts([Counted(132.0)])),
+    ?assertEqual(#{}, doubts([Counted(74.0)])),
+    Collects = fun(R) -> (Counted(R))#{work := [{Of, 1.0} || {Of, _} <- Same]} end,
+    ?assertEqual(#{1 => [{changes, 20.0, 76.2}]}, doubts([Collects(20.0)])),
+    ?assertEqual(#{}, doubts([Collects(40.0)])),
+    %% A cache that fills until the third round.
+    Fills = (Code([{R, 0.0} || R <- [12.0e3, 12.0e3, 12.0e3, 2.0, 2.0, 2.0]]))#{
+        times_ns := [55.0e3, 52.0e3, 55.0e3, 32.0, 14.0, 9.0],
+        early => #{calls => 60, ns => 51.0e3, reductions => 12.1e3}
+    },
+    ?assertEqual(#{1 => [{early, 60, 51.0e3, 11.5}]}, doubts([Fills])),
+    %% A machine that gets slower for a single code, and a code whose work grows.
+    Slower = [10.0, 11.0, 13.0, 15.0, 17.0, 20.0, 24.0],
+    Alone = (Code([{76.0, 0.0} || _ <- Slower]))#{times_ns := Slower},
+    ?assertEqual(#{}, doubts([Alone])),
+    ?assertMatch(#{1 := [{drifts, _, _}]}, doubts([Alone#{work := [{R, 0.2} || R <- Slower]}])).
 
 folded(Config) ->
     {Text, Run} = bench(
@@ -202,6 +290,13 @@ first_call(Config) ->
     #{~"dyno_traps:memo()." := ~"unknown", ~"dyno_traps:real()." := ~"fastest"} = verdicts(Run),
     has(Text, ~"dyno_traps:memo().: the first call took "),
     has(Text, ~"so there is no verdict"),
+    lacks(Text, ~"times as long as").
+
+%% A cache that fills.
+early_calls(Config) ->
+    {Text, Run} = bench("early", ["dyno_traps:fills().", "dyno_traps:real()."], Config),
+    #{~"dyno_traps:fills()." := ~"unknown", ~"dyno_traps:real()." := ~"fastest"} = verdicts(Run),
+    has(Text, ~"dyno_traps:fills().: the first "),
     lacks(Text, ~"times as long as").
 
 %% To load a module takes far less than this call.

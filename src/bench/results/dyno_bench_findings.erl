@@ -10,6 +10,7 @@
 -import(dyno_recording_part, [text/2]).
 
 -define(LEVEL, (dyno_stats_interval:level())).
+-define(CHANGING, ~"Look for state that changes from call to call.").
 
 -spec findings([{binary(), dyno_bench_engine:candidate()}], dyno_bench_engine:result()) ->
     [dyno_finding:t()].
@@ -63,11 +64,7 @@ described(Label, #{constant := IsConstant, warnings := Warnings} = Description) 
         ] ++ [doubt(compiler, text("~ts: ~ts", [Label, Warning]), ~"") || Warning <- Warnings].
 
 doubtful(Labelled, #{candidates := Candidates} = Result) ->
-    Doubts =
-        case dyno_bench_metric:is_time(maps:get(metric, Result, time)) of
-            true -> dyno_bench_doubts:doubts(Candidates);
-            false -> #{}
-        end,
+    Doubts = dyno_bench_doubts:doubts(Result),
     Verdict = ["; so there is no verdict" || length(Candidates) > 1],
     [
         (of_doubt(Doubt, short(Label), Verdict))#{subject := Label}
@@ -86,6 +83,35 @@ of_doubt({first, FirstNs, LaterNs}, Label, Verdict) ->
     beyond(first_call, first_call, FirstNs / LaterNs, Text, <<
         "Measure the code that makes the value, or have each call make a new one."
     >>);
+of_doubt({early, Calls, EarlyNs, LaterNs}, Label, Verdict) ->
+    Text = text(
+        "~ts: the first ~b calls took ~ts on average, the later ones take ~ts: the time is that of "
+        "a call that finds what the first ones made~ts",
+        [Label, Calls, time(EarlyNs), time(LaterNs), Verdict]
+    ),
+    doubt(early_calls, Text, ~"Measure the code that makes it, or have each call make it anew.");
+of_doubt({changes, Few, Many}, Label, Verdict) ->
+    Text = text(
+        "~ts: calls take ~ts reductions at some times and ~ts at others, so the costs depend on "
+        "when and how long they are measured~ts",
+        [Label, dyno_unit:format(Few, ~"1"), dyno_unit:format(Many, ~"1"), Verdict]
+    ),
+    doubt(changes, Text, ?CHANGING);
+of_doubt({phases, ShortNs, LongNs}, Label, Verdict) ->
+    Text = text(
+        "~ts: a call took ~ts in some rounds and ~ts in others, for several rounds in turn, so the "
+        "time depends on when and how long it is measured~ts",
+        [Label, time(ShortNs), time(LongNs), Verdict]
+    ),
+    doubt(phases, Text, ?CHANGING);
+of_doubt({waits, Idle, Others}, Label, Verdict) ->
+    Text = text(
+        "~ts: the code waits for ~ts of its time, for another process or program, a lock, a file "
+        "or a dirty scheduler. Its thread waited for a processor for ~ts of the time, and how "
+        "much longer the code takes for other programs is not known~ts",
+        [Label, dyno_unit:format(Idle, ~"ratio"), dyno_unit:format(Others, ~"ratio"), Verdict]
+    ),
+    doubt(busy, Text, ~"Measure on a quiet machine.");
 of_doubt({keeps, Bytes}, Label, Verdict) ->
     Text = text(
         "~ts: each call leaves ~ts behind, so the time depends on how long it is measured~ts",
@@ -99,7 +125,7 @@ of_doubt({drifts, EarlyNs, LateNs}, Label, Verdict) ->
         [Label, time(EarlyNs), time(LateNs), Verdict]
     ),
     Drift = max(EarlyNs, LateNs) / max(1.0e-9, min(EarlyNs, LateNs)),
-    beyond(drifts, drift, Drift, Text, ~"Look for state that changes from call to call.").
+    beyond(drifts, drift, Drift, Text, ?CHANGING).
 
 time(Ns) -> dyno_unit:format(Ns, ~"ns").
 
@@ -125,12 +151,12 @@ busy(Candidates) ->
             Share,
             text(
                 "other programs had the processor for ~ts of the time; that is taken out of the "
-                "times (too much if a code waits), what it did to the caches is not",
+                "times, what it did to the caches is not",
                 [dyno_unit:format(Share, ~"ratio")]
             ),
             ~"Measure on a quiet machine, or for longer (--for)."
         )
-     || Share <- [waiting(Candidates)],
+     || Share <- [waiting([C || C <- Candidates, not is_map_key(idle, C)])],
         is_number(Share),
         Share > dyno_finding_limits:value(others_busy)
     ].
@@ -209,8 +235,8 @@ counted(#{rounds := Rounds}) -> text("~b rounds", [Rounds]).
 
 duration(Ms) -> dyno_unit:format(Ms * 1.0e6, ~"ns").
 
-undecided(#{pairs := Pairs, candidates := Measured} = Result, Candidates) ->
-    Doubts = dyno_bench_doubts:doubts(Measured),
+undecided(#{pairs := Pairs} = Result, Candidates) ->
+    Doubts = dyno_bench_doubts:doubts(Result),
     Undecided = [
         Pair
      || #{verdict := undecided, a := A, b := B} = Pair <- Pairs,

@@ -175,7 +175,7 @@ sums_ms(PartsNs) ->
 %% doubt about its time.
 codes(Labelled, Result) ->
     Metric = maps:get(metric, Result, time),
-    Doubts = doubts(Result),
+    Doubts = dyno_bench_doubts:doubts(Result),
     Ranked = lists:sort([
         {{decisive(Metric, Candidate), time(Candidate)}, Number, Label, Candidate}
      || {Number, {Label, Candidate}} <- lists:enumerate(Labelled)
@@ -191,13 +191,6 @@ codes(Labelled, Result) ->
     dyno_recording_table:make(
         #{name => ~"codes", title => ~"Codes", columns => columns(Metric, First, Result)}, Rows
     ).
-
-%% Only times are doubtful: words and reductions are exact counts.
-doubts(#{candidates := Candidates} = Result) ->
-    case is_time(Result) of
-        true -> dyno_bench_doubts:doubts(Candidates);
-        false -> #{}
-    end.
 
 columns(Metric, First, Result) ->
     Concurrency = maps:get(concurrency, Result, 1),
@@ -263,8 +256,10 @@ reductions(#{reductions := Reductions}) -> Reductions.
 words(#{deterministic := #{words := Words}}) -> Words;
 words(_Candidate) -> undefined.
 
-varying(#{deterministic := #{words_agree := Words, reductions_agree := Reductions}}) ->
-    case [Name || {false, Name} <- [{Reductions, ~"reductions"}, {Words, ~"words"}]] of
+varying(#{deterministic := #{words_agree := Words, reductions_agree := Reductions}} = Candidate) ->
+    IsSame = dyno_bench_doubts:changes(Candidate) =:= [],
+    Agree = [{Reductions andalso IsSame, ~"reductions"}, {Words andalso IsSame, ~"words"}],
+    case [Name || {false, Name} <- Agree] of
         [] -> undefined;
         Names -> iolist_to_binary(lists:join(~", ", Names))
     end;
@@ -273,7 +268,7 @@ varying(_Candidate) ->
 
 against(Same, Same, Result) ->
     Verdict =
-        case {is_time(Result), doubts(Result)} of
+        case {is_time(Result), dyno_bench_doubts:doubts(Result)} of
             {true, #{Same := _}} -> undefined;
             {true, _} -> fastest;
             {false, _} -> least
@@ -308,7 +303,7 @@ opposite(Other) -> Other.
 is_time(Result) -> dyno_bench_metric:is_time(maps:get(metric, Result, time)).
 
 shown(#{a := A, b := B} = Pair, Result) ->
-    case doubts(Result) of
+    case dyno_bench_doubts:doubts(Result) of
         Doubts when is_map_key(A, Doubts); is_map_key(B, Doubts) ->
             #{ratio => undefined, low => undefined, high => undefined, verdict => unknown};
         _ ->

@@ -9,6 +9,7 @@
 %% last a hundred times as long, and few rounds would fit.
 
 -export([iterations/1, first/1, iterations/2, balance/2, net_ns/1, least_ns/1, is_believable/1]).
+-export([idle/1]).
 -export_type([calibrated/0, timed/0]).
 
 -define(EPOCH_NS, 2_000_000).
@@ -29,6 +30,9 @@
 %% disagree.
 -define(EDGES_NS, 30_000).
 -define(AGREE, 0.97).
+%% A thread that neither computes nor waits for a processor has nothing to do: its code waits for
+%% another process, a program, a lock or a file. Codes that only compute have less than 1 %.
+-define(IDLE, 0.05).
 
 -type epoch() :: #{
     wall_ns := non_neg_integer(), wait_ns := non_neg_integer() | undefined, _ => _
@@ -123,15 +127,42 @@ grown(Epochs, N, {{Ns, WallNs}, NeededNs, _}) ->
     More = min(?MAX_ITERATIONS, max(N + 1, min(Enough, N * 100))),
     enough(Epochs, More, Epochs(More)).
 
--doc "Without waiting for other programs.".
+-doc """
+Without waiting for other programs. All of the time if the code itself waits: its thread's wait for
+a processor may then be the work for which the code waits, by another thread or program.
+""".
 -spec net_ns(epoch()) -> pos_integer().
-net_ns(#{wall_ns := Wall, wait_ns := Wait}) when is_integer(Wait) -> max(1, Wall - Wait);
-net_ns(#{wall_ns := Wall}) -> max(1, Wall).
+net_ns(#{wall_ns := Wall} = Epoch) ->
+    case idle([Epoch]) of
+        {waits, _} when Wall > ?EDGES_NS -> Wall;
+        _ -> without_wait_ns(Epoch)
+    end.
+
+without_wait_ns(#{wall_ns := Wall, wait_ns := Wait}) when is_integer(Wait) -> max(1, Wall - Wait);
+without_wait_ns(#{wall_ns := Wall}) -> max(1, Wall).
 
 -doc "A lower bound of an epoch's time, even if its clocks disagree.".
 -spec least_ns(epoch()) -> pos_integer().
-least_ns(#{cpu_ns := Cpu} = Epoch) when is_integer(Cpu) -> max(net_ns(Epoch), Cpu - ?EDGES_NS);
-least_ns(Epoch) -> net_ns(Epoch).
+least_ns(#{cpu_ns := Cpu} = Epoch) when is_integer(Cpu) ->
+    max(without_wait_ns(Epoch), Cpu - ?EDGES_NS);
+least_ns(Epoch) ->
+    without_wait_ns(Epoch).
+
+-doc "Whether a code waits, by the share of its time in which its thread had nothing to do.".
+-spec idle([epoch()]) -> {waits | computes, Share :: float()} | unknown.
+idle(Epochs) ->
+    Known = [
+        {Wall - Wait, Cpu}
+     || #{wall_ns := Wall, wait_ns := Wait, cpu_ns := Cpu} <- Epochs,
+        is_integer(Wait),
+        is_integer(Cpu)
+    ],
+    Own = lists:sum([Ns || {Ns, _} <- Known]),
+    case Own - lists:sum([Cpu || {_, Cpu} <- Known]) of
+        _ when Own =< 0 -> unknown;
+        Idle when Idle > ?IDLE * Own -> {waits, Idle / Own};
+        Idle -> {computes, max(0, Idle) / Own}
+    end.
 
 -doc """
 Whether the clocks of an epoch agree. The wall clock and the thread's clocks are not read at the

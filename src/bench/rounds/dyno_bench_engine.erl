@@ -7,7 +7,7 @@
 %% is decided or the time is over (dyno_bench_rounds), then measures deterministic costs and extras.
 %%
 %% Codes never run at the same time. A code's time is the wall time without the time for which its
-%% thread waited for a processor.
+%% thread waited for a processor, or all of it if the code itself waits.
 
 -export([run/2, checks/0, longest_ms/1, format_error/1, fault/1]).
 %% One code, measured by dyno_bench_vm_server for another VM
@@ -48,6 +48,7 @@
     %% unknown.
     first_ns => pos_integer(),
     kept => float(),
+    early => early(),
     %% Nanoseconds per iteration, by round or by VM. With VMs, also by round: the median of the VMs.
     times_ns := [float()],
     rounds_ns => [float()],
@@ -63,8 +64,15 @@
     garbage_collections := float(),
     %% Share of the wall time in which other programs had the processor.
     waiting := float() | undefined,
-    waits => [float() | undefined]
+    waits => [float() | undefined],
+    %% Share of the time in which the thread had nothing to do, if the code waits.
+    idle => float(),
+    %% Reductions and collections of each epoch per iteration, in order.
+    work => [{Reductions :: float(), Collections :: float()}]
 }.
+
+-doc "The calls before the rounds.".
+-type early() :: #{calls := pos_integer(), ns := float(), reductions := float()}.
 
 -type result() :: #{
     candidates := [candidate()],
@@ -147,9 +155,9 @@ run(Codes, Options) ->
 compare(Prepared) ->
     LoopNs = loop_ns(Prepared),
     BeforeMs = erlang:monotonic_time(millisecond),
-    {Calibrated, FirstNs} = calibrate(Prepared),
+    {Calibrated, First} = calibrate(Prepared),
     Rounds = rounds(Calibrated, since(BeforeMs, Prepared), Prepared),
-    Timed = (with_first(FirstNs, Rounds))#{loop_ns => LoopNs},
+    Timed = (with_first(First, Rounds))#{loop_ns => LoopNs},
     Kind = dyno_bench_metric:kind(map_get(metric, Timed)),
     case Timed of
         #{status := complete} ->
@@ -164,10 +172,10 @@ compare(Prepared) ->
             Timed
     end.
 
-with_first(FirstNs, #{candidates := Candidates} = Result) ->
+with_first(First, #{candidates := Candidates} = Result) ->
     Result#{
         candidates := [
-            maps:merge(Candidate, #{first_ns => Ns || N := Ns <- FirstNs, N =:= Number})
+            maps:merge(Candidate, maps:get(Number, First, #{}))
          || {Number, Candidate} <- lists:enumerate(Candidates)
         ]
     }.
@@ -182,14 +190,12 @@ after_rounds(#{candidates := Candidates} = Result, Prepared) ->
     Complete = [extras(Extras, N, Of, Prepared) || {N, Of} <- lists:enumerate(Kept)],
     dyno_bench_extras:decided(heaps(Result#{candidates := Complete}, Prepared), Options).
 
--doc """
-The iterations and time of an epoch of the only code, and the time of its first call if known.
-""".
+-doc "The iterations and time of an epoch of the only code, and what is known of its first calls.".
 -spec iterations(dyno_bench_prepared:t()) ->
-    {dyno_bench_calibration:calibrated(), #{first_ns => pos_integer()}}.
+    {dyno_bench_calibration:calibrated(), #{first_ns => pos_integer(), early => early()}}.
 iterations(Prepared) ->
-    {#{1 := Calibrated}, First} = calibrate(Prepared),
-    {Calibrated, #{first_ns => Ns || 1 := Ns <- First}}.
+    {#{1 := Calibrated}, #{1 := First}} = calibrate(Prepared),
+    {Calibrated, First}.
 
 -spec epochs(pos_integer(), dyno_bench_prepared:t()) ->
     {{TimeNs :: float(), Value :: float()}, [dyno_bench_worker:epoch(), ...]}.
@@ -239,6 +245,10 @@ time_ns(Epochs) ->
             Sum(fun dyno_bench_calibration:net_ns/1) / Iterations
     end.
 
+%% Also of epochs in which the code happened not to wait.
+wall_ns(Epochs) ->
+    time_ns([Epoch#{wait_ns := 0} || Epoch <- Epochs]).
+
 share_schedulers(Epochs) ->
     length(Epochs) > erlang:system_info(schedulers_online).
 
@@ -257,7 +267,7 @@ calibrate(Prepared) ->
                     #{Number => Calibrated || Number := {Calibrated, _} <- Each},
                     length(dyno_bench_prepared:workers(Prepared))
                 ),
-                #{Number => Ns || Number := {_, Ns} <- Each, is_integer(Ns)}
+                #{Number => First || Number := {_, First} <- Each}
             }
     end.
 
@@ -271,14 +281,20 @@ calibrate(Number, Options, Prepared) ->
     %% Unknown if loading modules may explain it, or if a check has already called the code.
     LoadingNs = ?LOADING_NS * max(0, length(code:all_loaded()) - Modules),
     IsKnown = 2 * LoadingNs =< FirstNs andalso not is_map_key(check, Options),
-    More = fun(N) -> dyno_bench_prepared:epochs(Number, N, Heap, Prepared) end,
-    {
-        dyno_bench_calibration:iterations(More, First),
-        case IsKnown of
-            true -> FirstNs;
-            false -> undefined
-        end
-    }.
+    Early = counters:new(3, []),
+    Count = fun(#{iterations := N, wall_ns := Ns, reductions := Reductions}) ->
+        _ = [counters:add(Early, I, Of) || {I, Of} <- lists:enumerate([N, Ns, Reductions])]
+    end,
+    lists:foreach(Count, Epochs),
+    More = fun(N) ->
+        Of = dyno_bench_prepared:epochs(Number, N, Heap, Prepared),
+        lists:foreach(Count, Of),
+        Of
+    end,
+    Calibrated = dyno_bench_calibration:iterations(More, First),
+    [Calls, Ns, Reductions] = [counters:get(Early, I) || I <- [1, 2, 3]],
+    Known = #{early => #{calls => Calls, ns => Ns / Calls, reductions => Reductions / Calls}},
+    {Calibrated, maps:merge(Known, #{first_ns => FirstNs || IsKnown})}.
 
 %% The start of the measuring time. Calibrating thousands of workers counts as measuring.
 since(BeforeMs, Prepared) ->
@@ -405,14 +421,24 @@ measured(Number, {ms, _}, Rounds, Prepared) ->
 measured(Number, Iterations, Rounds, Prepared) ->
     Epochs = lists:append(Rounds),
     Total = lists:sum([map_get(iterations, E) || E <- Epochs]),
-    (dyno_bench_prepared:description(Number, Prepared))#{
+    {Idle, TimeNs} =
+        case dyno_bench_calibration:idle([E || Of <- Rounds, not share_schedulers(Of), E <- Of]) of
+            {waits, Share} -> {#{idle => Share}, fun wall_ns/1};
+            _ -> {#{}, fun time_ns/1}
+        end,
+    Description = maps:merge(dyno_bench_prepared:description(Number, Prepared), Idle),
+    Description#{
         iterations => Iterations,
-        times_ns => [time_ns(Round) || Round <- Rounds],
+        times_ns => [TimeNs(Round) || Round <- Rounds],
         %% The first call may load modules.
         reductions => dyno_stats:median([R / N || #{reductions := R, iterations := N} <- Epochs]),
         garbage_collections => lists:sum([map_get(garbage_collections, E) || E <- Epochs]) / Total,
         waiting => waiting(Rounds),
-        waits => [waiting([Round]) || Round <- Rounds]
+        waits => [waiting([Round]) || Round <- Rounds],
+        work => [
+            {R / N, G / N}
+         || #{reductions := R, garbage_collections := G, iterations := N} <- Epochs
+        ]
     }.
 
 waiting(Rounds) ->

@@ -145,6 +145,8 @@ counted(Start, Code) ->
 
 run(#{heap := Heap} = Run, Candidate) ->
     _ = process_flag(min_heap_size, words(Heap)),
+    %% Another code may have changed it.
+    _ = process_flag(priority, normal),
     true = garbage_collect(),
     _ = [meet(Met, All) || #{meet := {Met, All}} <- [Run]],
     Collections0 = collections(),

@@ -88,7 +88,7 @@ serve(Prepared, First, {_Iterations, Epochs} = Measured) ->
         {Ref, From, {epoch, N}} ->
             {Times, New} = dyno_bench_engine:epochs(N, Prepared),
             From ! {Ref, Times},
-            serve(Prepared, First, {N, New ++ Epochs});
+            serve(Prepared, First, {N, Epochs ++ New});
         {Ref, From, result} ->
             From ! {Ref, dyno_bench_prepared:result(1, Prepared)},
             serve(Prepared, First, Measured);

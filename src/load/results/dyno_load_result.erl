@@ -205,18 +205,28 @@ of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
         operations := Operations,
         total := Total
     },
+    Busy = busy_below(Found, Probes),
     Merged#{
         parts := [Part],
         operations := Operations,
         total := Total,
         errors := dyno_load_recorder:merge_errors([Errors || #{errors := Errors} <- Chosen]),
         workers := lists:max([Workers || #{workers := Workers} <- [Merged | Chosen]]),
-        search => Result,
-        busy_below => dyno_stats:median([
-            Busy
-         || {At, #{busy := Busy}} <- Probes, At * ?MUCH_SLOWER =< Found
-        ])
+        %% Programs that keep the processors fail probes at rates that hold without them.
+        search =>
+            case dyno_load_verdict:is_busy(Busy) of
+                true -> Result#{high_per_s := undefined};
+                false -> Result
+            end,
+        busy_below => Busy
     }.
+
+%% If no rate held, the slowest probes should leave the machine idle.
+busy_below(0, Probes) ->
+    Slowest = lists:min([At || {At, _} <- Probes]),
+    dyno_stats:median([Busy || {At, #{busy := Busy}} <- Probes, At =:= Slowest]);
+busy_below(Found, Probes) ->
+    dyno_stats:median([Busy || {At, #{busy := Busy}} <- Probes, At * ?MUCH_SLOWER =< Found]).
 
 -spec node_of(
     dyno_load_core:pool(), dyno_load_pool:snapshot() | undefined, LostAtMs :: integer() | undefined

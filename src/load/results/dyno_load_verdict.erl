@@ -12,7 +12,7 @@ operations took no longer than the fastest: none waited for another. It also is 
 workers noticeably late: one in ten by a quarter of the median response time.
 """.
 
--export([of_part/1, is_kept/1, warnings/1]).
+-export([of_part/1, is_kept/1, is_busy/1, warnings/1]).
 
 -import(dyno_recording_part, [text/2]).
 
@@ -99,15 +99,19 @@ disturbed(#{search := #{tried := Tried, disturbed := Disturbed}, busy_below := B
     Probes = lists:sum([Held + Failed || #{held := Held, failed := Failed} <- Tried]),
     Slow = "~b of ~b probes did not hold at rates that do: something stood still now and then",
     Full =
-        "the machine of the load was ~ts busy at a sixteenth of that rate and less: other "
-        "programs, or waiting schedulers, take its processors; the rate may be higher without them",
+        "the machine of the load was ~ts busy at the slowest probes: other programs, or waiting "
+        "schedulers, take its processors; the rate may be higher without them",
     [{~"search_disturbed", text(Slow, [Disturbed, Probes])} || Disturbed > ?DISTURBED * Probes] ++
         [
             {~"search_busy", text(Full, [dyno_unit:format(Busy, ~"ratio")])}
-         || is_number(Busy), Busy > ?BUSY
+         || is_busy(Busy)
         ];
 disturbed(_Result) ->
     [].
+
+-doc "Whether a machine is so busy, without the load, that the load's rates say little.".
+-spec is_busy(Share :: float() | undefined) -> boolean().
+is_busy(Share) -> is_number(Share) andalso Share > ?BUSY.
 
 %% Results exclude the times of failed operations.
 failing(#{total := #{successes := Ok, failures := Failed}, errors := Errors}) when
@@ -147,8 +151,8 @@ few_operations(#{parts := Parts, total := #{successes := Ok}}) ->
 
 unfinished(#{parts := Parts, under_way := N}) ->
     Text =
-        "~b operation~ts did not end until dyno gave up, after the load: no time and no count of "
-        "errors includes what never ended",
+        "~b operation~ts did not end until dyno gave up, timeout_ms after the load: no time and no "
+        "count of errors includes what never ended",
     [{~"unfinished", text(Text, [N, [$s || N > 1]])} || Parts =/= [], N > 0].
 
 %% Most reasons are alike: show the first.

@@ -353,7 +353,7 @@ others([]) ->
 others([{Old, New} | _]) ->
     io_lib:format(
         "other programs took at least ~ts of the processors in the old recording, and ~ts in the "
-        "new: times have no verdict; measure both on the same quiet machine",
+        "new, so times may have no verdict; measure both on the same quiet machine",
         [dyno_unit:format(Share, ~"ratio") || Share <- [Old, New]]
     ).
 

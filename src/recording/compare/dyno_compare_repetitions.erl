@@ -16,7 +16,9 @@ Other metrics have Welch's interval (dyno_stats_welch): two repetitions a side g
 five make it narrow. Intervals that decide one condition (high percentiles of all sizes, or the
 memory of all sizes and nodes) hold together at 95 % (Bonferroni). Intervals of functions hold each
 alone. A side with one run has no interval and no verdict. Nor have times if other programs took
-far more of the processors on one side than on the other, unless the runs are paired.
+far more of the processors on one side than on the other, unless the runs are paired. If they took
+about as much on both, the interval reaches further by the difference that does not count: runs of
+one side are nearer in time, so they do not show how other programs change.
 """.
 
 -export([changes/3, in_words/3, ratio/2, mean/1]).
@@ -57,7 +59,9 @@ family(#{metric := Metric}) ->
 
 change({#{others := Old} = Metric, #{others := New} = NewMetric}, Threshold, {_, apart} = How) ->
     Without = {maps:remove(others, Metric), NewMetric},
-    case dyno_finding_machine:is_beyond(abs(New - Old)) of
+    IsBeyond = fun dyno_finding_machine:is_beyond/1,
+    Most = max(Old, New),
+    case IsBeyond(abs(New - Old)) of
         true ->
             maps:merge(change(Without, Threshold, How), #{
                 low => undefined,
@@ -65,10 +69,22 @@ change({#{others := Old} = Metric, #{others := New} = NewMetric}, Threshold, {_,
                 verdict => undecided,
                 others => {Old, New}
             });
+        false when Most < 1 ->
+            Left = 1 - Most,
+            Spread = (Left + dyno_finding_limits:value(others_busy)) / Left,
+            case IsBeyond(Most) andalso change(Without, Threshold, How, Spread) of
+                false -> change(Without, Threshold, How);
+                #{verdict := undecided} = Change -> Change#{others => {Old, New}};
+                Change -> Change
+            end;
         false ->
             change(Without, Threshold, How)
     end;
-change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {Level, How}) ->
+change(Pair, Threshold, How) ->
+    change(Pair, Threshold, How, 1.0).
+
+change({#{values := Olds} = Metric, NewMetric}, Threshold, {Level, How}, Spread) ->
+    #{values := News} = NewMetric,
     #{kind := Kind, better := Better} = Metric,
     Factor = drift(Metric) * drift(NewMetric),
     {Old, New} = {mean(Olds), mean(News)},
@@ -76,9 +92,9 @@ change({#{values := Olds} = Metric, #{values := News} = NewMetric}, Threshold, {
     {Ratio, Verdict} =
         case interval(How, Metric, NewMetric, Level) of
             {ok, #{ratio := R} = Interval} ->
-                {Low, High} = wider(Interval, Factor),
+                {Low, High} = wider(Interval, Spread * Factor),
                 Judged = dyno_stats_verdict:ratio(
-                    wider(judging(Interval, How, {Metric, NewMetric}, Level), Factor),
+                    wider(judging(Interval, How, {Metric, NewMetric}, Level), Spread * Factor),
                     least(Metric, Threshold)
                 ),
                 {{R, Low, High}, in_words(Judged, Kind, Better)};

@@ -23,7 +23,7 @@ machine, the cost of measuring, and the targets' clocks.
 -spec load(dyno_report:document()) -> [section()].
 load(Document) ->
     Runs = dyno_recording:runs(Document),
-    table(~"Load", load_columns(), having(~"errors.count", Runs), Document) ++
+    table(title(Runs), load_columns(), having(~"errors.count", Runs), Document) ++
         table(
             ~"Load, given by the suite itself",
             suite_load_columns(),
@@ -36,6 +36,18 @@ load(Document) ->
             having(~"load.search.rate", Runs),
             Document
         ).
+
+%% A search's metrics are those of some of its probes.
+title(Runs) ->
+    case [Rate || #{~"value" := Rate} <- [metric(~"load.search.rate", Run) || Run <- Runs]] of
+        [] ->
+            ~"Load";
+        Rates ->
+            case lists:member(0, Rates) of
+                false -> ~"Load, probes at the rate found";
+                true -> ~"Load, probes at the rate found, or the last ones"
+            end
+    end.
 
 having(Name, Runs) ->
     case lists:any(fun(Run) -> metric(Name, Run) =/= null end, Runs) of

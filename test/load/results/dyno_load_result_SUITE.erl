@@ -396,6 +396,20 @@ a_search(_Config) ->
             })
         ]
     ),
+    %% On a machine that others keep busy, a probe that fails is no bound, also if none held.
+    BusyProbe = fun(Rate, Count, Busy) ->
+        {Rate, Merged} = Probe(Rate, Count),
+        {Rate, Merged#{busy => Busy}}
+    end,
+    Beside = fun(Of, Busy) ->
+        Tried = [BusyProbe(High, 20, 0.99), BusyProbe(100, 90, 0.9), BusyProbe(5, 5, Busy)],
+        #{search := #{high_per_s := Most}} = dyno_load_result:of_search(Of, Tried, Base),
+        Most
+    end,
+    ?assertEqual(undefined, Beside(Found, 0.9)),
+    ?assertEqual(High, Beside(Found, 0.3)),
+    ?assertEqual(undefined, Beside(Found#{rate_per_s := 0}, 0.9)),
+    ?assertEqual(High, Beside(Found#{rate_per_s := 0}, 0.3)),
     %% That a search ends at a limit is its point.
     ?assertEqual([~"few_operations"], [Code || {Code, _} <- warnings_of(Result)]).
 

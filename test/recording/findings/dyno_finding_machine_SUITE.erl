@@ -107,6 +107,15 @@ comparisons(_Config) ->
     ?assertMatch({unknown, _, _}, Judge(Disturbed, Calm, apart)),
     ?assertMatch({fail, _, _}, Judge(Calm, Of(0.3, [400, 410, 390]), apart)),
     ?assertMatch({fail, _, _}, Judge(Of(0.89, [1000, 1010, 990]), Disturbed, apart)),
+    %% One code on a machine of which others took 36 to 39 %; and on a free one.
+    Same = {[14732, 12158, 13082], [11681, 8248, 9161]},
+    Runs = fun(User, Of3) -> {Of(User, element(1, Of3)), Of(User, element(2, Of3))} end,
+    Verdict = fun({Old, New}) -> element(1, Judge(Old, New, apart)) end,
+    ?assertEqual(unknown, Verdict(Runs(0.69, Same))),
+    Slower = {[1000, 1010, 990], [840, 850, 830]},
+    ?assertEqual(fail, Verdict(Runs(0.3, Slower))),
+    {unknown, Near, _} = Judge(Of(0.69, [1000, 1010, 990]), Of(0.69, [840, 850, 830]), apart),
+    ?assertMatch({_, _}, binary:match(Near, ~"but other programs took at least 39 %"), Near),
     %% Runs that were measured in turn met the same programs, but for chance.
     ?assertMatch({fail, _, _}, Judge(Calm, Disturbed, paired)),
     ?assertEqual([], dyno_compare_history:changes([Calm, Calm, Calm, Calm], Disturbed)),
