@@ -247,5 +247,6 @@ accept_queues(Looks) ->
 accepting(Look) ->
     case waiting_in([~"ssl:handshake/", ~"ssl_gen_statem:handshake/"], Look) of
         {0, _} -> ~"";
+        {N, ~""} -> text("~b processes wait in TLS handshakes.", [N]);
         {N, Place} -> text("~b processes wait in TLS handshakes, such as in ~ts.", [N, Place])
     end.
