@@ -33,7 +33,9 @@
     %% Units and titles of its samples.
     described => #{Name :: binary() => #{atom() => term()}},
     histories => [dyno_invariant:history()],
-    results => term()
+    results => term(),
+    %% The number of failed samples, and the last one's reason.
+    failed => {pos_integer(), Why :: binary()}
 }.
 
 -opaque t() :: #{
