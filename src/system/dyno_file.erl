@@ -208,7 +208,7 @@ trusted(_Owner, _Folder, _User) ->
     ok.
 
 -doc "This file, or one in a folder if there is none in the current folder.".
--spec near(File, Folder :: File) -> File when File :: file:filename_all().
+-spec near(file:name_all(), Folder :: file:name_all()) -> file:name_all().
 near(File, Folder) ->
     Near = filename:join(Folder, File),
     case not filelib:is_regular(File) andalso filelib:is_regular(Near) of
