@@ -12,7 +12,7 @@ Nodes on another machine or of another user are not visible.
 -export([findings/1, read/1, judged/2]).
 -export_type([seen/0]).
 
--import(dyno_agent_os, [lines/1, fields/1, number/1]).
+-import(dyno_agent_os, [lines/1, fields/1, number/1, cgroup_paths/3]).
 -import(dyno_health_look, [finding/4, text/2]).
 
 -type thread() :: #{
@@ -30,8 +30,7 @@ Nodes on another machine or of another user are not visible.
     threads := [thread()],
     fds := non_neg_integer(),
     fds_limit := pos_integer() | unlimited,
-    %% Seconds a second in which a quota held threads back, the sum over processors; unknown without
-    %% cgroup v2.
+    %% Seconds a second in which a quota held threads back, the sum over processors.
     throttled := float() | unknown
 }.
 
@@ -163,15 +162,9 @@ share(_Before, _After) ->
     unknown.
 
 throttled(Folder) ->
-    Us = [
-        N
-     || <<"0::", Path/binary>> <- lines(content(filename:join(Folder, "cgroup"))),
-        <<"throttled_usec", Rest/binary>> <- lines(
-            content(<<"/sys/fs/cgroup", Path/binary, "/cpu.stat">>)
-        ),
-        N <- number(Rest)
-    ],
-    hd(Us ++ [unknown]).
+    Groups = content(filename:join(Folder, "cgroup")),
+    Ns = [dyno_agent_os:throttled_ns(content(P)) || P <- cgroup_paths(~"cpu", ~"cpu.stat", Groups)],
+    hd([N div 1000 || N <- lists:append(Ns)] ++ [unknown]).
 
 -doc "The findings from these readings. Pure.".
 -spec judged(node(), seen()) -> [dyno_finding:t()].

@@ -387,7 +387,7 @@ busy_wait(Looks) ->
     end).
 
 processors(Looks) ->
-    Paths = [[~"machine_now", ~"cpu_quota"], [~"counts", ~"processors"]],
+    Paths = [[~"values", ~"os.cgroup.cpu.limit"], [~"counts", ~"processors"]],
     Has = lists:min([N || Path <- Paths, N <- [of_last(Path, Looks)], is_number(N)] ++ [unknown]),
     Why = ~"how many processors it may use is not known",
     known([schedulers(Looks), Has], Why, fun(Count, Most) ->
@@ -404,6 +404,6 @@ processors(Looks) ->
                     look_closer => ~"dyno profile NODE --kind schedulers"
                 }
             )
-         || Count > Most + 0.5
+         || Count > max(1, Most) + 0.5
         ]
     end).

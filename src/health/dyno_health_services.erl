@@ -451,7 +451,7 @@ emulator(Looks) ->
                         "unblock."
                     },
                     {
-                        is_few(Online, Processors, Of),
+                        is_few(Online, usable(Processors, Looks), Of),
                         44,
                         note,
                         text("~ts of ~ts schedulers are online", [
@@ -480,6 +480,11 @@ emulator(Looks) ->
         _ ->
             {unknown, ~"not read by the dyno that looked"}
     end.
+
+%% The emulator starts with as many schedulers as the quota has processors.
+usable(Processors, Looks) ->
+    Limits = [of_last([~"values", ~"os.cgroup.cpu.limit"], Looks), Processors],
+    lists:min([max(1, floor(N)) || N <- Limits, is_number(N)] ++ [unknown]).
 
 is_few(Online, Processors, #{~"all_schedulers" := All}) ->
     is_integer(Online) andalso is_integer(Processors) andalso Online < All andalso

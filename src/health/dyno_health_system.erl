@@ -63,7 +63,10 @@ taken(Looks) ->
         false ->
             Ready = sum([~"threads", ~"normal", ~"ready_ns"], Looks),
             Cpu = sum([~"threads", ~"normal", ~"cpu_ns"], Looks),
-            known([Ready, Cpu], ~"the clocks of the threads were not read", fun taken/2)
+            known([Ready, Cpu], ~"the clocks of the threads were not read", fun(R, C) ->
+                %% Threads that a quota holds back are ready, too.
+                lists:append([taken(R, C) || [] =:= throttled(Looks)])
+            end)
     end.
 
 %% The node is not to blame.
@@ -108,18 +111,22 @@ swap(Looks) ->
     known([Pages], ~"/proc/vmstat was not read", fun(N) ->
         [
             finding(warning, {swap, swapped_in, 88}, {~"memory", N}, #{
-                text => text("the machine read ~ts pages back from swap, of any program", [
-                    count(N)
+                text => text("the machine read ~ts pages back from swap~ts", [
+                    count(N), of_node(of_last([~"values", ~"os.vm.swap"], Looks))
                 ]),
                 why =>
                     ~"A collection touches the whole heap: it waits for pages in swap.",
                 advice =>
-                    "Now: see whose pages they are (VmSwap in /proc/PID/status). Later: forbid "
-                    "swapping for the node (MemorySwapMax=0, vm.swappiness)."
+                    "Now: see whose pages they are (VmSwap in /proc/PID/status); give the node, or "
+                    "its container, more memory, or take load away. Later: forbid swapping for the "
+                    "node (MemorySwapMax=0, vm.swappiness)."
             })
          || N >= value(swapped_in)
         ]
     end).
+
+of_node(Bytes) when is_number(Bytes) -> [~"; of this node ", bytes(Bytes), ~" are in swap"];
+of_node(unknown) -> ~", of any program".
 
 fragmented(Looks) ->
     Values = [of_last([~"machine_now", Key], Looks) || Key <- [~"MemFree", ~"large_pages"]],

@@ -7,7 +7,7 @@ Reads operating system statistics: CPU, memory, disks, network, and the VM's own
 
 `difference/2` gives the values of the interval between two readings of `read/0`; `describe/0` lists
 the values that this system has. The sources are `/proc` (`man 5 proc`) and, for container limits,
-the process's own cgroup (version 2). A missing file or field only removes its own values. Pressure,
+the process's own cgroup (version 1 or 2). A missing file or field only removes its own values. Pressure,
 swapping, descriptors and TCP errors: `m:dyno_agent_os_health`.
 
 ## Meaning of the values
@@ -22,12 +22,13 @@ swapping, descriptors and TCP errors: `m:dyno_agent_os_health`.
 * `os.network.*`: bytes over external interfaces, without those that carry them again (bridges,
   bonds, VLANs, ends of containers); `lo` is `os.network.loopback`.
 * `os.vm.cpu`: processor time of this VM; 1.0 is one core. The kernel counts in steps of 10 ms.
+* `os.cgroup.cpu.limit`: the processors that the CPU quota allows.
 * `os.cgroup.throttled`: time that the CPU quota kept the container from running, as a share of the
   interval and summed over the cores.
 
 ## Cost
 
-`read/0` reads 8 small files (12 in a container), in dirty I/O schedulers, in 0.4 to 0.7 ms, of
+`read/0` reads 8 small files (13 in a container), in dirty I/O schedulers, in 0.4 to 0.7 ms, of
 which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
 """.
 
@@ -36,7 +37,7 @@ which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
 %% What was read
 -export([difference/2, describe/0, all/0]).
 %% Texts of /proc
--export([lines/1, fields/1, number/1]).
+-export([lines/1, fields/1, number/1, cgroup_paths/3, throttled_ns/1]).
 
 -export_type([raw/0, texts/0]).
 
@@ -62,6 +63,18 @@ which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
 -define(LOAD, ~"/proc/loadavg").
 -define(CGROUP, ~"/proc/self/cgroup").
 -define(CGROUPS, ~"/sys/fs/cgroup").
+%% By version 2 and 1 of cgroups.
+-define(MEMORY_LIMIT, [{~"memory", ~"memory.max"}, {~"memory", ~"memory.limit_in_bytes"}]).
+-define(MEMORY_USED, [{~"memory", ~"memory.current"}, {~"memory", ~"memory.usage_in_bytes"}]).
+-define(MEMORY_STAT, {~"memory", ~"memory.stat"}).
+-define(CPU_STAT, {~"cpu", ~"cpu.stat"}).
+-define(CPU_MAX, {~"cpu", ~"cpu.max"}).
+-define(CPU_QUOTA, [{~"cpu", ~"cpu.cfs_quota_us"}, {~"cpu", ~"cpu.cfs_period_us"}]).
+-define(CGROUP_FILES,
+    ?MEMORY_LIMIT ++ ?MEMORY_USED ++ [?MEMORY_STAT, ?CPU_STAT, ?CPU_MAX] ++ ?CPU_QUOTA
+).
+%% Version 1 has a number for no limit, too.
+-define(UNLIMITED, 16#1000000000000000).
 
 %% USER_HZ: 100 for programs on every architecture for which OTP has a JIT.
 -define(TICKS_PER_S, 100).
@@ -79,7 +92,7 @@ read() ->
 -spec parse(texts(), TimeNs :: integer()) -> raw().
 parse(Texts, TimeNs) ->
     Limit = cgroup_limit(Texts),
-    Gauges = [memory(Texts, Limit), process_gauges(Texts), load(Texts), Limit],
+    Gauges = [memory(Texts, Limit), process_gauges(Texts), load(Texts), Limit, quota(Texts)],
     Counters = [network(Texts), process_cpu(Texts), switches(Texts), throttled(Texts)],
     #{
         time_ns => TimeNs,
@@ -148,9 +161,11 @@ all() ->
             {~"os.network.loopback", ~"B/s", ~"Network: over loopback"},
             {~"os.vm.cpu", ~"ratio", ~"CPU of the VM (1.0 is one core)"},
             {~"os.vm.rss", ~"B", ~"Resident memory of the VM"},
+            {~"os.vm.swap", ~"B", ~"Memory of the VM in swap"},
             {~"os.vm.threads", ~"count", ~"Threads of the VM"},
             {~"os.cgroup.memory.limit", ~"B", ~"Memory limit of the container"},
             {~"os.cgroup.memory.used", ~"B", ~"Memory used of the container's limit"},
+            {~"os.cgroup.cpu.limit", ~"1", ~"Processors of the container's quota"},
             {~"os.cgroup.throttled", ~"ratio", ~"Held back by the container's CPU quota"}
         ]
     ].
@@ -160,28 +175,35 @@ all() ->
 read_files(Paths) ->
     #{Path => Text || Path <- Paths, {ok, Text} <- [file:read_file(Path, [raw])]}.
 
-%% Without a cgroup namespace a container may see its group's path on the host, but the group's
-%% files at the root. So both are tried; the first that exists counts.
 cgroup_files(Texts) ->
+    lists:append([cgroup_paths(Of, File, text(?CGROUP, Texts)) || {Of, File} <- ?CGROUP_FILES]).
+
+-doc """
+Paths that a controller's file may have, by the text of `/proc/PID/cgroup`; the first that exists
+counts.
+
+Version 1 has a folder for each controller. Without a cgroup namespace a container may see its
+group's path on the host, but the group's files at the root.
+""".
+-spec cgroup_paths(Controller :: binary(), File :: binary(), Groups :: binary()) -> [binary()].
+cgroup_paths(Controller, File, Groups) ->
     [
         <<Folder/binary, $/, File/binary>>
-     || Folder <- cgroup_folders(Texts),
-        File <- [~"memory.max", ~"memory.current", ~"memory.stat", ~"cpu.stat"]
+     || Line <- lines(Groups),
+        [_Number, Controllers, Path] <- [binary:split(Line, ~":", [global])],
+        Root <- cgroup_root(Controller, binary:split(Controllers, ~",", [global])),
+        Folder <- [<<Root/binary, Path/binary>> || Path =/= ~"/"] ++ [Root]
     ].
 
-cgroup_folders(Texts) ->
-    case [Path || <<"0::", Path/binary>> <- lines(text(?CGROUP, Texts))] of
-        [~"/" | _] -> [?CGROUPS];
-        [Path | _] -> [<<?CGROUPS/binary, Path/binary>>, ?CGROUPS];
-        [] -> []
-    end.
+cgroup_root(_Controller, [<<>>]) -> [?CGROUPS];
+cgroup_root(Controller, Of) -> [<<?CGROUPS/binary, $/, C/binary>> || C <- Of, C =:= Controller].
 
-cgroup_text(File, Texts) ->
-    Paths = [<<Folder/binary, $/, File/binary>> || Folder <- cgroup_folders(Texts)],
-    case [map_get(Path, Texts) || Path <- Paths, is_map_key(Path, Texts)] of
-        [Text | _] -> Text;
-        [] -> <<>>
-    end.
+cgroup_text({Controller, File}, Texts) ->
+    Paths = cgroup_paths(Controller, File, text(?CGROUP, Texts)),
+    hd([Text || Path <- Paths, #{Path := Text} <- [Texts]] ++ [<<>>]).
+
+cgroup_numbers(Files, Texts) ->
+    lists:append([number(cgroup_text({Of, File}, Texts)) || {Of, File} <- Files]).
 
 %% Parsers: each returns the values that its text has
 
@@ -225,25 +247,44 @@ memory(Texts, Limit) ->
 left([{_, Limit}, {_, Used}]) -> max(0, Limit - Used);
 left([]) -> unlimited.
 
-%% The kernel drops inactive file pages before an allocation fails: they do not count as used.
+%% The kernel drops inactive file pages before an allocation fails: they do not count as used. In
+%% version 1 the total is that of the group with those in it.
 cgroup_limit(Texts) ->
-    Inactive = lists:sum(value(~"inactive_file", cgroup_text(~"memory.stat", Texts))),
+    Stat = cgroup_text(?MEMORY_STAT, Texts),
+    Inactive = hd(value(~"total_inactive_file", Stat) ++ value(~"inactive_file", Stat) ++ [0]),
     lists:append([
         [{~"os.cgroup.memory.limit", Limit}, {~"os.cgroup.memory.used", max(0, Used - Inactive)}]
-     || Limit <- number(cgroup_text(~"memory.max", Texts)),
-        Used <- number(cgroup_text(~"memory.current", Texts))
+     || Limit <- cgroup_numbers(?MEMORY_LIMIT, Texts),
+        Limit < ?UNLIMITED,
+        Used <- cgroup_numbers(?MEMORY_USED, Texts)
     ]).
+
+%% Version 1 has -1 for no quota.
+quota(Texts) ->
+    [
+        {~"os.cgroup.cpu.limit", Quota / Period}
+     || [Quota, Period] <- [
+            integers(fields(cgroup_text(?CPU_MAX, Texts))), cgroup_numbers(?CPU_QUOTA, Texts)
+        ],
+        Period > 0
+    ].
 
 throttled(Texts) ->
     [
-        {~"os.cgroup.throttled", Us / 1_000_000}
-     || Us <- value(~"throttled_usec", cgroup_text(~"cpu.stat", Texts))
+        {~"os.cgroup.throttled", Ns / 1_000_000_000}
+     || Ns <- throttled_ns(cgroup_text(?CPU_STAT, Texts))
     ].
+
+-doc "The time that a quota held threads back, in the text of a `cpu.stat`; none if it has none.".
+-spec throttled_ns(binary()) -> [non_neg_integer()].
+throttled_ns(Text) ->
+    [1000 * Us || Us <- value(~"throttled_usec", Text)] ++ value(~"throttled_time", Text).
 
 process_gauges(Texts) ->
     %% In kB for any page size; stat and statm count pages.
     Text = text(?PROCESS_STATUS, Texts),
     [{~"os.vm.rss", 1024 * KiB} || KiB <- value(~"VmRSS", Text)] ++
+        [{~"os.vm.swap", 1024 * KiB} || KiB <- value(~"VmSwap", Text)] ++
         [{~"os.vm.threads", Threads} || Threads <- value(~"Threads", Text)].
 
 %% The second field, the program's name, may contain blanks and parentheses.

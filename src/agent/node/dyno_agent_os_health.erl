@@ -106,16 +106,7 @@ files() ->
         {meminfo, "/proc/meminfo", fun(Text) ->
             [{Name, 1024 * KiB} || {Name, KiB} <- (words([~"MemFree:"]))(Text)]
         end},
-        {cmdline, "/proc/self/cmdline", fun busy_wait/1},
-        {cpu_max, "/sys/fs/cgroup/cpu.max", fun(Text) ->
-            [
-                {~"cpu_quota", Q / P}
-             || [Quota, Period | _] <- [fields(Text)],
-                Q <- number(Quota),
-                P <- number(Period),
-                P > 0
-            ]
-        end}
+        {cmdline, "/proc/self/cmdline", fun busy_wait/1}
     ].
 
 %% Free blocks of 64 KiB and more, in all zones.

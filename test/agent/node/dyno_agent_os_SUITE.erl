@@ -16,6 +16,7 @@ all() ->
         every_value_can_be_had,
         an_old_kernel,
         a_container_with_limits,
+        a_container_of_the_first_version,
         a_container_seen_from_its_host,
         a_container_without_a_limit,
         no_proc_at_all,
@@ -56,6 +57,7 @@ a_current_machine(_Config) ->
             ~"os.network.loopback" => 1_000.0,
             ~"os.vm.cpu" => 1.25,
             ~"os.vm.rss" => 250_000 * 1024,
+            ~"os.vm.swap" => 80 * 1024,
             ~"os.vm.threads" => 23
         },
         Values
@@ -128,11 +130,33 @@ a_container_seen_from_its_host(_Config) ->
     limits_hold(maps:merge(current_machine(0), container(Group, Folder))),
     limits_hold(maps:merge(current_machine(0), container(Group, ~"/sys/fs/cgroup"))).
 
+%% Each controller of version 1 has a folder of its own, and a number for no limit.
+a_container_of_the_first_version(_Config) ->
+    Group = ~"4:memory:/docker/1f\n2:cpuacct:/\n1:cpu,other:/docker/1f\n0::/\n",
+    Texts = (current_machine(0))#{
+        ~"/proc/self/cgroup" => Group,
+        ~"/sys/fs/cgroup/memory/docker/1f/memory.limit_in_bytes" => ~"512000000\n",
+        ~"/sys/fs/cgroup/memory/docker/1f/memory.usage_in_bytes" => ~"400000000\n",
+        ~"/sys/fs/cgroup/memory/docker/1f/memory.stat" => text([
+            "inactive_file 7", "total_inactive_file 100000000"
+        ]),
+        ~"/sys/fs/cgroup/cpu/cpu.stat" => text(["nr_throttled 3", "throttled_time 5000000"]),
+        ~"/sys/fs/cgroup/cpu/cpu.cfs_quota_us" => ~"30000\n",
+        ~"/sys/fs/cgroup/cpu/cpu.cfs_period_us" => ~"20000\n"
+    },
+    limits_hold(Texts),
+    None = Texts#{
+        ~"/sys/fs/cgroup/memory/docker/1f/memory.limit_in_bytes" := ~"9223372036854771712\n",
+        ~"/sys/fs/cgroup/cpu/cpu.cfs_quota_us" := ~"-1\n"
+    },
+    Values = between(None, None, 1_000_000_000),
+    [] = [Name || <<"os.cgroup.", Of/binary>> = Name <- maps:keys(Values), Of =/= ~"throttled"].
+
 limits_hold(Texts) ->
     Throttled = maps:map(
         fun(Path, Text) ->
             case filename:basename(Path) of
-                ~"cpu.stat" -> binary:replace(Text, ~"usec 5000", ~"usec 255000");
+                ~"cpu.stat" -> binary:replace(Text, ~" 5000", ~" 255000");
                 _ -> Text
             end
         end,
@@ -144,6 +168,7 @@ limits_hold(Texts) ->
             ~"os.cgroup.memory.limit" => 512_000_000,
             ~"os.cgroup.memory.used" => 300_000_000,
             ~"os.memory.available" => 212_000_000,
+            ~"os.cgroup.cpu.limit" => 1.5,
             ~"os.cgroup.throttled" => 0.25
         },
         maps:with(
@@ -151,6 +176,7 @@ limits_hold(Texts) ->
                 ~"os.cgroup.memory.limit",
                 ~"os.cgroup.memory.used",
                 ~"os.memory.available",
+                ~"os.cgroup.cpu.limit",
                 ~"os.cgroup.throttled"
             ],
             Values
@@ -420,6 +446,7 @@ current_machine(N) ->
             "Name:\tbeam.smp",
             "VmHWM:\t  300000 kB",
             "VmRSS:\t  250000 kB",
+            "VmSwap:\t      80 kB",
             "RssAnon:\t     112 kB",
             "Threads:\t23"
         ]),
@@ -434,6 +461,7 @@ container(Group, Folder) ->
         In(~"memory.max") => ~"512000000\n",
         In(~"memory.current") => ~"400000000\n",
         In(~"memory.stat") => text(["anon 250000000", "file 150000000", "inactive_file 100000000"]),
+        In(~"cpu.max") => ~"150000 100000\n",
         In(~"cpu.stat") => text([
             "usage_usec 900", "user_usec 700", "nr_throttled 3", "throttled_usec 5000"
         ])
