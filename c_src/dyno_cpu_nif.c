@@ -66,7 +66,7 @@ typedef uintptr_t word;
 #define CALL_BYTES 4096
 #define AFTER_CALL_BYTES 96
 #define MOST_ASKED 200
-// Samples that a thread's ring holds: those of four seconds.
+// Samples that a thread's ring holds: those of 1.2 seconds or more.
 #define RING 1024
 #define MOST_THREADS 1024
 #define MOST_RANGES 256

@@ -6,7 +6,7 @@
 Samples scheduler threads by their processor time: shows the functions that use it, also in
 processes that live for 0.1 ms, in BIFs and NIFs, and in dirty schedulers.
 
-After each 4 ms of processor time a thread is interrupted, and its process's stack copied
+At the kernel's ticks a computing thread is interrupted, and its process's stack copied
 (`m:dyno_agent_cpu_nif`); idle threads are not. This process fetches the samples, looks up names,
 and builds a tree.
 
@@ -15,7 +15,8 @@ The sampler refuses rather than guesses: it probes the emulator's layout
 (`m:dyno_agent_cpu_trial`).
 
 ## Cost
-5 to 10 us of processor a sample, and 1 to 2 ms a second: less than 0.5 %; 100 ms at the start. A
+5 to 10 us of processor a sample, and the look at it: 0.5 to 2 % of one scheduler; 100 ms at the
+start. A
 system call of foreign code that does not restart after a signal may return EINTR.
 """.
 
@@ -78,16 +79,17 @@ system call of foreign code that does not restart after a signal may return EINT
     since := {ProcessNs :: non_neg_integer(), Lost :: non_neg_integer()}
 }.
 
-%% 250 samples a second and thread, the kernel's tick on most systems; and the limit for all
-%% threads.
--define(INTERVAL_NS, 4_000_000).
+%% The kernel takes samples at its ticks, on most systems each 4 ms, of a thread that has used the
+%% interval by then: a short one misses few ticks of threads that compute now and then. With ticks
+%% of 1 ms these are 500 to 800 samples a second and thread. And the limit for all threads.
+-define(INTERVAL_NS, 1_250_000).
 -define(MOST_A_SECOND, 4000).
-%% A ring holds the samples of four seconds, so an idle node is woken less often. Fetching wakes a
+%% A ring holds the samples of 1.2 seconds or more, so an idle node is woken less often. Fetching wakes a
 %% dirty scheduler, too.
 -define(EVERY_MS, 1000).
 -define(FEW, 20).
--define(FEW_EVERY_MS, 3000).
--define(MOST_PUT_OFF, 9).
+-define(FEW_EVERY_MS, 1200).
+-define(MOST_PUT_OFF, 24).
 -define(AT_ONCE, 2000).
 -define(NODES, 20_000).
 %% Of an interrupt: 5 to 10 us.
