@@ -16,8 +16,7 @@ The sampler refuses rather than guesses: it probes the emulator's layout
 
 ## Cost
 5 to 10 us of processor a sample, and the look at it: 0.5 to 2 % of one scheduler; 100 ms at the
-start. A
-system call of foreign code that does not restart after a signal may return EINTR.
+start. A system call of foreign code that does not restart after a signal may return EINTR.
 """.
 
 -behaviour(gen_server).
