@@ -16,17 +16,20 @@ its shop. Only the time of measurements is limited, by DYNO_AT_MOST.
 
 suite() -> [{timetrap, {minutes, 8}}].
 
-all() ->
+all() -> [each_line_is_run_or_listed, {group, in_a_clone}].
+
+groups() ->
     [
-        each_line_is_run_or_listed,
-        first_documents,
-        builds,
-        long_documents,
-        project_of_rebar3,
-        project_of_mix
+        {in_a_clone, [], [
+            first_documents,
+            builds,
+            long_documents,
+            project_of_rebar3,
+            project_of_mix
+        ]}
     ].
 
-slow() -> [first_documents, builds, long_documents, project_of_rebar3, project_of_mix].
+slow() -> [{group, in_a_clone}].
 
 %% Those with tests of large systems, and those that one reads second.
 -define(LONG, ["doc/examples.md", "doc/profile.md", "doc/trace.md", "doc/verify.md"]).
@@ -56,14 +59,14 @@ statuses() ->
         {~"dyno.test", [0, 1]}
     ].
 
-init_per_suite(Config) ->
+init_per_group(in_a_clone, Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), "clone"),
     ok = clone(Folder),
     %% As `make` does, of what is compiled for the tests.
     _ = dyno_escript:build(filename:join(Folder, "dyno")),
     [{clone, Folder} | Config].
 
-end_per_suite(_Config) ->
+end_per_group(in_a_clone, _Config) ->
     ok.
 
 %% A line that is new is run, unless somebody says why not.

@@ -555,7 +555,9 @@ start(Arguments, Config) ->
             {"REBAR_PROFILE", false},
             {"DYNO_OTP_PATH", false},
             {"ERL_LIBS", false},
-            {"ERL_FLAGS", false}
+            {"ERL_FLAGS", false},
+            %% Nothing is measured, and dyno compiles in half the time.
+            {"ERL_COMPILER_OPTIONS", "[no_copt,no_ssa_opt]"}
         ]},
         exit_status,
         stderr_to_stdout,

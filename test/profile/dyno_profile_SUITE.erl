@@ -15,7 +15,6 @@ each_release() ->
         samples_chosen_processes,
         times_chosen_processes,
         sees_what_waits_for_schedulers,
-        follows_calls,
         calls_have_the_true_shares
     ].
 

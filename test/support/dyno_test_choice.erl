@@ -19,7 +19,7 @@ too: the programs of bench/ measure for minutes. In the folders below, `newest_r
 With the variable `DYNO_TESTS_ALONE` set, the cases of a group run one after the other.
 """.
 
--export([id/1, init/2, post_groups/2, post_all/3]).
+-export([id/1, init/2, post_groups/2, post_all/3, cases/1]).
 
 %% Tracing, processes, nodes, code and files. The rest of dyno stands on these.
 -define(EACH_RELEASE, ["agent", "node", "system"]).
@@ -57,6 +57,18 @@ post_all(Suite, Cases, Groups) when is_list(Cases) ->
     [Case || Case <- chosen(Suite, Cases), not lists:member(group_name(Case), Empty)];
 post_all(_Suite, Other, _Groups) ->
     Other.
+
+-doc "How many cases of a suite a run has, and how many there are.".
+-spec cases(module()) -> {Chosen :: non_neg_integer(), All :: pos_integer()}.
+cases(Suite) ->
+    {module, Suite} = code:ensure_loaded(Suite),
+    Groups = named(Suite, groups),
+    Chosen = post_groups(Suite, Groups),
+    {count(post_all(Suite, Suite:all(), Chosen), Chosen), count(Suite:all(), Groups)}.
+
+count(Cases, Groups) ->
+    Grouped = lists:append([Of || {_, _, Of} <- Groups]),
+    length([Case || Case <- Cases ++ Grouped, group_name(Case) =:= none]).
 
 group_name({group, Name}) -> Name;
 group_name({group, Name, _}) -> Name;
