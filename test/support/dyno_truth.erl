@@ -6,7 +6,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([spin/0, calm/1, in_node/2, servers/3, rows/2, row/3, next/1, near/3]).
+-export([spin/0, calm/1, beside/2, alone/1, in_node/2, servers/3, rows/2, row/3, next/1, near/3]).
 
 -doc "Takes both processors by other programs, until `calm/1` or the end of this emulator.".
 spin() ->
@@ -20,6 +20,12 @@ spin() ->
     end).
 
 calm(Spinning) -> Spinning ! calm.
+
+-doc "Does so for a group of this name, until `alone/1`.".
+beside(beside_others, Config) -> [{spinning, spin()} | Config];
+beside(_Group, Config) -> Config.
+
+alone(Config) -> [calm(Spinning) || {spinning, Spinning} <- Config].
 
 -doc "A node with a module, in which nothing is logged.".
 in_node(Source, Run) ->

@@ -151,16 +151,9 @@ init_per_suite(Config) ->
 end_per_suite(_Config) ->
     ok.
 
-%% Both processors are taken by other programs.
-init_per_group(beside_others, Config) ->
-    [{spinning, dyno_truth:spin()} | Config];
-init_per_group(_Group, Config) ->
-    Config.
+init_per_group(Group, Config) -> dyno_truth:beside(Group, Config).
 
-end_per_group(beside_others, Config) ->
-    dyno_truth:calm(?config(spinning, Config));
-end_per_group(_Group, _Config) ->
-    ok.
+end_per_group(_Group, Config) -> dyno_truth:alone(Config).
 
 %% Pure
 

@@ -14,7 +14,7 @@ stall, the highest rate, and how often a gate is right.
 
 -define(MS, 1_000_000).
 
-%% A server that stands still for 300 ms of each 1.2 s.
+%% A server that stands still for 300 ms of each 1.2 s. Workers rest: others need the processors.
 -define(STALLS, """
 -module(stalls).
 -behaviour(gen_server).
@@ -35,7 +35,7 @@ init_run(_, _) ->
     ok = erpc:call(Node, stalls, start, []),
     {ok, [Node], Node}.
 init_worker(_, Node) -> {ok, {stalls, Node}}.
-operation(Server) -> _ = gen_server:call(Server, work), {ok, Server}.
+operation(Server) -> _ = gen_server:call(Server, work), timer:sleep(1), {ok, Server}.
 end_run(undefined) -> ok;
 end_run(Node) -> dyno_peer:stop(Node).
 
@@ -77,16 +77,9 @@ groups() ->
         {beside_others, [parallel], [slow_operations, a_stall_has_a_cause]}
     ].
 
-%% Both processors are taken by other programs.
-init_per_group(beside_others, Config) ->
-    [{spinning, dyno_truth:spin()} | Config];
-init_per_group(_Group, Config) ->
-    Config.
+init_per_group(Group, Config) -> dyno_truth:beside(Group, Config).
 
-end_per_group(beside_others, Config) ->
-    dyno_truth:calm(?config(spinning, Config));
-end_per_group(_Group, _Config) ->
-    ok.
+end_per_group(_Group, Config) -> dyno_truth:alone(Config).
 
 %% Gates
 

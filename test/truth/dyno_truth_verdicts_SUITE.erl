@@ -10,6 +10,8 @@ dyno.
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_truth, [rows/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 %% A pump sends itself numbers; a server answers late, or once dyno is there, calls from before; of
@@ -730,10 +732,6 @@ specification(Config, Text) ->
     unicode:characters_to_binary(Path).
 
 folder(Config) -> proplists:get_value(priv_dir, Config).
-
-rows(Table, Document) ->
-    [Run] = dyno_recording:runs(Document),
-    dyno_recording:rows(Run, Table).
 
 results(Document) ->
     [{N, R} || #{~"name" := N, ~"result" := R} <- map_get(~"verdicts", Document)].
