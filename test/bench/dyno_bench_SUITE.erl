@@ -6,6 +6,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_truth, [rows/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -46,13 +48,6 @@ run(Codes) ->
 
 run(Codes, Options) ->
     dyno_bench:run(Codes, Options).
-
-%% The rows of a table of the only run, as maps.
-rows(Name, Document) ->
-    [Run] = dyno_recording:runs(Document),
-    {ok, #{~"columns" := Columns, ~"rows" := Rows}} = dyno_recording:table(Run, Name),
-    Names = [N || #{~"name" := N} <- Columns],
-    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
 row(Code, Document) ->
     [Row] = [R || #{~"code" := C} = R <- rows(~"codes", Document), C =:= Code],

@@ -6,6 +6,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_truth, [rows/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -35,12 +37,6 @@ run(Codes, Mode) ->
 
 run(Codes, Mode, Options) ->
     dyno_bench:run(Codes, Options#{mode => Mode}).
-
-rows(Name, Document) ->
-    [Run] = dyno_recording:runs(Document),
-    {ok, #{~"columns" := Columns, ~"rows" := Rows}} = dyno_recording:table(Run, Name),
-    Names = [N || #{~"name" := N} <- Columns],
-    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
 series(Name, Document) ->
     [Run] = dyno_recording:runs(Document),

@@ -6,6 +6,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_peers, [with_node/1]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -34,14 +36,6 @@ init_per_suite(Config) ->
     Config.
 
 end_per_suite(_Config) -> ok.
-
-with_node(Test) ->
-    {_, Node} = Peer = dyno_peers:start(),
-    try
-        Test(Node)
-    after
-        dyno_peers:stop(Peer)
-    end.
 
 %% Works, is full, waits for another.
 -define(SYSTEM,

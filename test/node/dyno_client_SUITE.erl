@@ -7,6 +7,8 @@
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_peers, [with_node/1]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -82,11 +84,3 @@ templates(_Config) ->
         end
      || {Operation, _} <- Parts
     ].
-
-with_node(Test) ->
-    {_, Node} = Peer = dyno_peers:start(),
-    try
-        Test(Node)
-    after
-        dyno_peers:stop(Peer)
-    end.

@@ -128,10 +128,4 @@ run(Program, Arguments) ->
     Port = open_port({spawn_executable, Program}, [
         {args, Arguments}, {cd, dyno_project:root()}, binary, exit_status, stderr_to_stdout
     ]),
-    output(Port, <<>>).
-
-output(Port, Output) ->
-    receive
-        {Port, {data, More}} -> output(Port, <<Output/binary, More/binary>>);
-        {Port, {exit_status, Status}} -> {Status, Output}
-    end.
+    dyno_command:output(Port).

@@ -14,7 +14,7 @@ callbacks that ran, temporary folders, traces of dyno in the target.
 -export([with_target/1, without_target/1, with_temporary/1, without_temporary/1]).
 -export([snapshot/1, clean/2, if_passed/2, one_of/2]).
 -export([value/2, error_text/1, table/3, role/2]).
--export([with_known/2, all_is_known/1]).
+-export([with_known/2, all_is_known/1, says/2]).
 
 -doc """
 A folder of its own for a case, also for temporary files; `clean/2` says whether those are gone.
@@ -145,16 +145,8 @@ target(Node) ->
 
 -doc "The work, compiled.".
 compiled() ->
-    {ok, Tokens, _} = erl_scan:string(work()),
-    {ok, Module, Binary} = compile:forms(forms(Tokens), [debug_info]),
+    {ok, Module, Binary} = compile:forms(dyno_peers:forms(work()), [debug_info]),
     {Module, Binary}.
-
-forms([]) ->
-    [];
-forms(Tokens) ->
-    {Form, [Dot | Rest]} = lists:splitwith(fun(T) -> element(1, T) =/= dot end, Tokens),
-    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
-    [Parsed | forms(Rest)].
 
 work() ->
     "-module(target_work). "
@@ -256,3 +248,10 @@ table(Run, Name, Node) ->
 role(#{~"nodes" := Nodes}, Node) ->
     [Role] = [R || #{~"name" := Name, ~"role" := R} <- Nodes, Name =:= atom_to_binary(Node)],
     Role.
+
+-doc "Fails unless a text has one line with all of these parts.".
+says(Chars, Parts) ->
+    Text = unicode:characters_to_binary(Chars),
+    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
+    [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts],
+    ok.

@@ -94,26 +94,17 @@ suite_that(Does) ->
     load(Module, Text).
 
 load(Module, Text) ->
-    {ok, Tokens, _} = erl_scan:string(lists:flatten(Text)),
-    {ok, Module, Binary} = compile:forms(forms(Tokens), [nowarn_export_all]),
+    Forms = dyno_peers:forms(lists:flatten(Text)),
+    {ok, Module, Binary} = compile:forms(Forms, [nowarn_export_all]),
     {module, Module} = code:load_binary(Module, "suite.erl", Binary),
     Module.
-
-forms([]) ->
-    [];
-forms(Tokens) ->
-    {Form, [Dot | Rest]} = lists:splitwith(fun(T) -> element(1, T) =/= dot end, Tokens),
-    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
-    [Parsed | forms(Rest)].
 
 unload(Module) ->
     _ = [code:Do(Module) || Do <- [purge, delete, purge]],
     ok.
 
 says(Error, Parts) ->
-    Text = unicode:characters_to_binary(dyno_error:format(Error)),
-    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
-    [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts].
+    dyno_suites:says(dyno_error:format(Error), Parts).
 
 %% Cases
 

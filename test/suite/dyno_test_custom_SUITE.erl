@@ -9,6 +9,8 @@ forms. They do what they say, their mistakes are told in a sentence, and nothing
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_suites, [says/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -88,12 +90,6 @@ complete({ok, Document}) ->
     {ok, _} = dyno_recording:validate(Document),
     ?assertMatch(#{~"status" := ~"complete"}, Document),
     dyno_recording:runs(Document).
-
-says(Chars, Parts) ->
-    Text = unicode:characters_to_binary(Chars),
-    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
-    [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts],
-    ok.
 
 refused({error, Reason}, Parts) ->
     says(dyno_error:format(Reason), Parts),

@@ -9,6 +9,8 @@ keep what it has measured, and leave nothing in the target and in the temporary 
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_suites, [says/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -147,11 +149,6 @@ text(Reason) ->
     unicode:characters_to_binary(dyno_error:format(Reason)).
 
 %% One sentence that has all the parts.
-says(Text, Parts) ->
-    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
-    [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts],
-    ok.
-
 failed(Document, Parts) ->
     ?assertMatch(#{~"status" := ~"failed"}, Document),
     {ok, _} = dyno_recording:validate(Document),

@@ -7,6 +7,7 @@
 -export([
     start/0, start/1,
     stop/1,
+    with_node/1,
     send/2,
     load/2,
     load_bench/2,
@@ -35,6 +36,15 @@ stop({Peer, _Node}) ->
     catch
         %% The test has killed it.
         exit:_ -> ok
+    end.
+
+-doc "Runs a test with a fresh node.".
+with_node(Test) ->
+    {_, Node} = Peer = start(),
+    try
+        Test(Node)
+    after
+        stop(Peer)
     end.
 
 -doc "Compiles a module from source text and loads it in a node.".

@@ -7,6 +7,8 @@
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("kernel/include/file.hrl").
 
+-import(dyno_truth, [rows/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 %% Answers each request, but every so often with another number.
@@ -444,10 +446,6 @@ told(N) ->
         {shown, {verdict, #{verdict := no}}} -> told(N + 1)
     after 0 -> N
     end.
-
-rows(Table, Document) ->
-    [Run] = dyno_recording:runs(Document),
-    dyno_recording:rows(Run, Table).
 
 work(Node, Workers, Wrong) ->
     ok = erpc:call(Node, worker, run, [Workers, Wrong]).

@@ -36,8 +36,8 @@ groups() ->
 with(Form, Text, LimitMs, Do) ->
     Module = list_to_atom("probe_" ++ integer_to_list(erlang:unique_integer([positive]))),
     Head = io_lib:format("-module(~s). -compile(export_all). ", [Module]),
-    {ok, Tokens, _} = erl_scan:string(lists:flatten([Head, Text])),
-    {ok, Module, Binary} = compile:forms(forms(Tokens), [nowarn_export_all]),
+    Forms = dyno_peers:forms(lists:flatten([Head, Text])),
+    {ok, Module, Binary} = compile:forms(Forms, [nowarn_export_all]),
     {module, Module} = code:load_binary(Module, "probe", Binary),
     Started = dyno_agent_instrument:start_link(dyno_agent_custom, #{
         sink => self(),
@@ -55,13 +55,6 @@ with(Form, Text, LimitMs, Do) ->
     _ = [gen_server:stop(Pid) || {ok, Pid} <- [Started]],
     _ = [code:F(Module) || F <- [purge, delete, purge]],
     Result.
-
-forms([]) ->
-    [];
-forms(Tokens) ->
-    {Form, [Dot | Rest]} = lists:splitwith(fun(T) -> element(1, T) =/= dot end, Tokens),
-    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
-    [Parsed | forms(Rest)].
 
 says(Text, Parts) ->
     [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts].

@@ -6,6 +6,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_truth, [rows/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -141,12 +143,6 @@ a_heap_left_to_the_runtime_is_said(_Config) ->
     ?assertMatch({match, _}, re:run(Apart(#{vms => 8}), ~"--heap default and -i out")),
     ?assertEqual([], Said(10_000, 500.0, 0.5)),
     ?assertEqual([], Said(drawn, 500.0, 0.5)).
-
-rows(Name, Document) ->
-    [Run] = dyno_recording:runs(Document),
-    {ok, #{~"columns" := Columns, ~"rows" := Rows}} = dyno_recording:table(Run, Name),
-    Names = [N || #{~"name" := N} <- Columns],
-    [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
 %% In a fresh process the first takes longer than the second, by the size at which its heap settles.
 times_grow_with_the_work(_Config) ->

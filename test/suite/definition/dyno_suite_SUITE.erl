@@ -6,6 +6,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_suites, [says/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -51,12 +53,6 @@ end_per_testcase(_Case, Config) ->
     end.
 
 %% One sentence that has all the parts.
-says(Chars, Parts) ->
-    Text = unicode:characters_to_binary(Chars),
-    ?assert(is_binary(Text)),
-    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
-    mentions(Text, Parts).
-
 mentions(Text, Parts) ->
     [?assertNotEqual(nomatch, binary:match(Text, P), {Text, P}) || P <- Parts],
     ok.

@@ -11,6 +11,8 @@ cookie that such suites expect, long names among them.
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_suites, [says/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 suite() ->
@@ -138,12 +140,6 @@ warning(Run, Code) ->
         [Text] -> Text;
         Other -> ct:fail({Code, Other, maps:get(~"warnings", Run)})
     end.
-
-says(Chars, Parts) ->
-    Text = unicode:characters_to_binary(Chars),
-    ?assertEqual(nomatch, binary:match(Text, ~"\n"), Text),
-    [?assertNotEqual(nomatch, binary:match(Text, Part), {Text, Part}) || Part <- Parts],
-    ok.
 
 failed(Document, Parts) ->
     {ok, _} = dyno_recording:validate(Document),
