@@ -435,7 +435,9 @@ warnings(Total, #{lost := Lost, dropped := Dropped, sinks := Sinks}) ->
         "~ts: processes began and ended too fast to follow each: numbers of processes and crashes "
         "are lower bounds",
     Servers = dyno_servers_total:servers(Total),
-    None = "none of the servers that were selected ran in this time",
+    None =
+        "no selected process was a server that ran in this time: gen_server, gen_statem, "
+        "gen_event, supervisor or GenStage; dyno profile measures any process",
     Failures = "~ts: ~b failed, ~b readings dropped~ts",
     [
         {Code, dyno_recording_part:text(Format, Arguments)}

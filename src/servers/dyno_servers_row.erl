@@ -61,7 +61,7 @@ row(Sum, DurationNs) ->
         blocked => blocked(Busy, OnCpu),
         words => map_get(words, Sum)
     }),
-    #{missed := Missed} = Sum,
+    #{delay_missed := Missed} = Sum,
     Waits = Sum#{missed := Missed + dyno_servers_window:unseen(Sum)},
     Row = (maps:merge(maps:merge(Labels, Cpu), maps:merge(Same, Numbers)))#{
         busy => Busy,

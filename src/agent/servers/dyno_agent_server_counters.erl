@@ -6,29 +6,29 @@
 %% The counters of one server process, an atomics of 35 kB that the instrument reads and resets:
 %%
 %%   single numbers   the callback under way, the longest queue, ...
+%%   looks            of another process at the queue, since a callback began or ended
 %%   directory        the power of two and the series of each block, in order of first use
 %%   blocks           of 32 counters, for the 32 parts of a power of two
 %%   coarse           a counter for each power of two of each series, if the blocks run out
 %%
-%% A series is a number from 1 to 31: a callback with a kind of message, or a fixed one of
+%% A series is a number from 1 to 32: a callback with a kind of message, or a fixed one of
 %% dyno_agent_server_hook. A bucket is four of dyno_histogram's, 3 % wide. Only the process adds and
 %% only the instrument subtracts, so nothing is lost between two windows.
 
 -export([new/0, begin_callback/3, end_callback/3, record/5, add/3, put/3, get/2]).
--export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2, seen_idle/2]).
+-export([skip/1, stand_for_skipped/1, scaled/1, hook_ends/2, state/1, seen/2]).
 %% The instrument's
--export([under_way/1, hook_begins/1, time/2, blocks/1, ask_idle/3, see_idle/3]).
+-export([under_way/1, hook_begins/1, time/2, blocks/1, ask/3, see/3]).
 -export([read/2, histogram/1, lengths/1, index/1, bounds/1]).
 -export_type([t/0, blocks/0, series/0, peer/0, values/0, histogram/0]).
 
 -type t() :: atomics:atomics_ref().
--type series() :: 1..31.
+-type series() :: 1..32.
 
 -type blocks() :: #{non_neg_integer() => pos_integer()}.
 
 -type number_name() ::
     queue_max
-    | delay_error
     | coarse
     | buffered
     | skipped
@@ -44,7 +44,6 @@
 -type values() :: #{
     series := #{series() => [{Index :: non_neg_integer(), Count :: pos_integer()}]},
     queue_max := non_neg_integer(),
-    delay_error := non_neg_integer(),
     untimed := non_neg_integer(),
     %% How often the process was seen in a dirty scheduler.
     dirty := non_neg_integer(),
@@ -65,12 +64,11 @@
 
 -define(BEGUN, 1).
 -define(USED, 2).
-%% The looks between two callbacks, and since when no callback ran.
--define(IDLE, 50).
--define(EMPTY, 51).
--define(FIRST, 52).
--define(LAST, 53).
+%% The looks at the queue: the state in which they are, their number, and when one was begun.
+-define(LOOKED, 50).
+-define(LOOKS, 51).
 -define(ASKED, 54).
+-define(MOST_LOOKS, 64).
 -define(QUEUE_BITS, 20).
 -define(QUEUE_MASK, (1 bsl ?QUEUE_BITS - 1)).
 -define(PEERS, 20).
@@ -80,11 +78,12 @@
 -define(FIRST_BLOCK, (?DIRECTORY + ?BLOCKS)).
 -define(POWERS, 37).
 -define(POWER_BITS, 6).
--define(SERIES, 31).
+-define(SERIES, 32).
 -define(CALLBACKS, 25).
 -define(COARSE, (?FIRST_BLOCK + ?BLOCKS * ?BLOCK_SIZE - ?POWERS)).
--define(SIZE, (?COARSE + ?POWERS * (?SERIES + 1))).
--define(SERIES_BITS, 5).
+-define(FIRST_LOOK, (?COARSE + ?POWERS * (?SERIES + 1))).
+-define(SIZE, (?FIRST_LOOK + ?MOST_LOOKS)).
+-define(SERIES_BITS, 6).
 -define(SERIES_MASK, (1 bsl ?SERIES_BITS - 1)).
 
 -define(SCALE, 16).
@@ -135,60 +134,77 @@ time(Counters, What) ->
         SinceBase -> SinceBase
     end.
 
--doc """
-Asks an idle process for its queue; `asked` if another process waits for its answer already. Idle:
-no callback has run since the one that ended.
-""".
--spec ask_idle(t(), EndedSinceBase :: pos_integer(), SinceBase :: pos_integer()) -> ok | asked.
-ask_idle(Counters, Ended, At) ->
+-doc "Since when a callback runs, or, as a negative number, none does.".
+-spec state(t()) -> SinceBase :: integer().
+state(Counters) ->
+    case under_way(Counters) of
+        {begun, Since, _} -> Since;
+        {ended, Since, _} -> -Since;
+        none -> 0
+    end.
+
+-doc "Asks a process for its queue; `asked` if another process waits for its answer already.".
+-spec ask(t(), State :: integer(), SinceBase :: pos_integer()) -> ok | asked.
+ask(Counters, State, At) ->
     case atomics:compare_exchange(Counters, ?ASKED, 0, At) of
         ok ->
             _ = [
-                ok = atomics:put(Counters, Position, 0)
-             || atomics:get(Counters, ?IDLE) =/= Ended, Position <- [?IDLE, ?EMPTY, ?FIRST, ?LAST]
+                ok = atomics:put(Counters, Position, Value)
+             || atomics:get(Counters, ?LOOKED) =/= State,
+                {Position, Value} <- [{?LOOKS, 0}, {?LOOKED, State}]
             ],
-            atomics:put(Counters, ?IDLE, Ended);
+            ok;
         _ ->
             asked
     end.
 
--spec see_idle(t(), EndedSinceBase :: pos_integer(), {SinceBase :: pos_integer(), Queue}) -> ok when
-    Queue :: non_neg_integer().
-see_idle(Counters, Ended, {At, Queue}) ->
-    Position =
-        case atomics:get(Counters, ?FIRST) of
-            _ when Queue =:= 0 -> ?EMPTY;
-            0 -> ?FIRST;
-            _ -> ?LAST
-        end,
-    Seen = (At div 1000) bsl ?QUEUE_BITS bor min(Queue, ?QUEUE_MASK),
-    _ = [
-        ok = atomics:put(Counters, Position, Seen)
-     || {ended, Since, _} <- [under_way(Counters)], Since =:= Ended
-    ],
+-doc "Keeps the answer, if the state is still the same.".
+-spec see(t(), State :: integer(), {SinceBase :: pos_integer(), Queue :: non_neg_integer()}) -> ok.
+see(Counters, State, {At, Queue}) ->
+    Look = (At div 1000) bsl ?QUEUE_BITS bor min(Queue, ?QUEUE_MASK),
+    _ = [ok = keep(Counters, Look, atomics:get(Counters, ?LOOKS)) || state(Counters) =:= State],
     atomics:put(Counters, ?ASKED, 0).
 
--doc """
-The looks since a callback ended: the time of an unanswered question, and the lengths of the queue:
-the last time at 0, and the first and last time above 0.
-""".
--spec seen_idle(t(), EndedSinceBase :: pos_integer()) -> {Asked, [{At, Queue}]} when
+%% Of equal lengths the first and the last look are kept; of too many those that are far apart.
+keep(Counters, Look, ?MOST_LOOKS) ->
+    Newest = [look(Counters, N) || N <- lists:seq(?MOST_LOOKS - 1, 0, -1)],
+    Kept = dyno_agent_server_delay:spaced(Newest, fun(Of) -> Of bsr ?QUEUE_BITS end),
+    Count = length(Kept),
+    _ = [
+        ok = atomics:put(Counters, ?FIRST_LOOK + Count - N, Of)
+     || {N, Of} <- lists:enumerate(Kept)
+    ],
+    keep(Counters, Look, Count);
+keep(Counters, Look, Count) ->
+    Length = Look band ?QUEUE_MASK,
+    Is = [look(Counters, N) band ?QUEUE_MASK =:= Length || N <- [Count - 2, Count - 1], N >= 0],
+    Kept =
+        case Is of
+            [true, true] -> Count - 1;
+            _ -> Count
+        end,
+    ok = atomics:put(Counters, ?FIRST_LOOK + Kept, Look),
+    atomics:put(Counters, ?LOOKS, Kept + 1).
+
+look(Counters, N) -> atomics:get(Counters, ?FIRST_LOOK + N).
+
+-doc "The looks in this state, in order, and the time of an unanswered question.".
+-spec seen(t(), State :: integer()) -> {Asked, [{At, Queue}]} when
     Asked :: none | pos_integer(),
     At :: pos_integer(),
     Queue :: non_neg_integer().
-seen_idle(Counters, Ended) ->
-    case atomics:get(Counters, ?IDLE) of
-        Ended ->
+seen(Counters, State) ->
+    case atomics:get(Counters, ?LOOKED) of
+        State ->
             Asked =
                 case atomics:get(Counters, ?ASKED) of
                     0 -> none;
                     At -> At
                 end,
+            Looks = [look(Counters, N) || N <- lists:seq(0, atomics:get(Counters, ?LOOKS) - 1)],
             {Asked, [
-                {(Seen bsr ?QUEUE_BITS) * 1000, Seen band ?QUEUE_MASK}
-             || Position <- [?EMPTY, ?FIRST, ?LAST],
-                Seen <- [atomics:get(Counters, Position)],
-                Seen > 0
+                {(Look bsr ?QUEUE_BITS) * 1000, Look band ?QUEUE_MASK}
+             || Look <- lists:usort(Looks)
             ]};
         _ ->
             {none, []}
@@ -211,7 +227,6 @@ put(Counters, Name, Value) -> atomics:put(Counters, number(Name), Value).
 get(Counters, Name) -> atomics:get(Counters, number(Name)).
 
 number(queue_max) -> 4;
-number(delay_error) -> 5;
 number(coarse) -> 6;
 number(buffered) -> 7;
 number(skipped) -> 48;
@@ -269,7 +284,7 @@ record_new(Counters, Key, Index, Count, Blocks) ->
 
 -spec read(restart | go_on, t() | none) -> values().
 read(_How, none) ->
-    Numbers = maps:from_keys([queue_max, delay_error, untimed, dirty], 0),
+    Numbers = maps:from_keys([queue_max, untimed, dirty], 0),
     Numbers#{series => #{}, events => #{}, demand => #{}};
 read(How, Counters) ->
     Read = fun(Position) -> read(How, Counters, Position) end,
@@ -316,7 +331,7 @@ values(Counters, Read) ->
     BySeries = maps:groups_from_list(
         fun({Series, _}) -> Series end, fun({_, Bucket}) -> Bucket end, Fine ++ coarse(Read)
     ),
-    Numbers = #{Name => Read(number(Name)) || Name <- [queue_max, delay_error, untimed, dirty]},
+    Numbers = #{Name => Read(number(Name)) || Name <- [queue_max, untimed, dirty]},
     Numbers#{
         series => maps:map(fun(_, Buckets) -> lists:sort(Buckets) end, BySeries),
         events => peers(events, Read),

@@ -6,10 +6,10 @@
 %% Keeps hooks alive and looks at their processes from outside. Runs in processes of its own, since
 %% the instrument may be listing and asking thousands of processes. They end with the instrument.
 %%
-%% If messages wait and no callback runs, the process waits for a processor or is in a collection.
-%% Its hook takes that for a pause, so the looks are left in its counters: when the queue was empty,
-%% and when not. A process in a collection does not answer, so the question is recorded too. The
-%% asking process waits too, and another one goes on looking.
+%% While a callback runs, the looks at the queue tell when messages came. If messages wait and no
+%% callback runs, the process waits for a processor or is in a collection. Its hook takes that for a
+%% pause, so the looks are left in its counters. A process in a collection does not answer, so the
+%% question is recorded too. The asking process waits too, and another one goes on looking.
 %%
 %% A wait that begins and ends between two looks is not seen: beside each delay the hook counts how
 %% long ago the queue was seen without the message.
@@ -103,14 +103,15 @@ looks(Turn, AgainNs, Before, #{control := Control} = Shared) ->
             ok
     end.
 
-look({Pid, Counters}, #{clock := Clock} = Shared) ->
+look({Pid, Counters}, Shared) ->
+    State = dyno_agent_server_counters:state(Counters),
     maybe
-        {ended, Ended, _} ?= dyno_agent_server_counters:under_way(Counters),
-        Now = now_ns() - Clock,
-        true ?= Now - Ended > ?PAUSE_NS,
-        ok ?= dyno_agent_server_counters:ask_idle(Counters, Ended, Now),
+        true ?= State =/= 0,
+        Now = since_clock(Shared),
+        true ?= Now - abs(State) > ?PAUSE_NS,
+        ok ?= dyno_agent_server_counters:ask(Counters, State, Now),
         {message_queue_len, Queue} ?= process_info(Pid, message_queue_len),
-        dyno_agent_server_counters:see_idle(Counters, Ended, seen(Queue, Now, Shared))
+        dyno_agent_server_counters:see(Counters, State, seen(Queue, Now, Shared))
     else
         _ -> ok
     end.

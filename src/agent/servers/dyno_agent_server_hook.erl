@@ -50,17 +50,12 @@ asking and asked stage. `each`: the process that gets single calls.
 -doc "The callback, or the state and type of a state machine; and the kind of the message.".
 -type name() :: {atom() | {State :: atom(), Type :: atom()}, Kind :: atom()}.
 
-%% The credit a look costs, and the most credit that accumulates for a burst.
--define(LOOK_NS, 500_000).
--define(MOST_CREDIT_NS, 500_000_000).
-
 -record(hook, {
     counters :: dyno_agent_server_counters:t(),
     shared :: shared(),
     clock :: integer(),
-    rarity = 0 :: non_neg_integer(),
+    pace = dyno_agent_server_delay:pace() :: dyno_agent_server_delay:pace(),
     looked :: integer(),
-    credit = ?MOST_CREDIT_NS :: non_neg_integer(),
     names = #{} :: #{atom() | tuple() => #{atom() => non_neg_integer()}},
     next = 1 :: pos_integer(),
     blocks = #{} :: dyno_agent_server_counters:blocks(),
@@ -100,6 +95,7 @@ asking and asked stage. `each`: the process that gets single calls.
 %% Up to ?MOST are callbacks with kinds of messages, up to ?REST callbacks without.
 -define(MOST, 20).
 -define(REST, 25).
+-define(LEAST_DELAY, 32).
 -define(MOST_WOKEN, 26).
 -define(MOST_DELAY, 27).
 -define(QUEUE, 28).
@@ -114,8 +110,6 @@ asking and asked stage. `each`: the process that gets single calls.
 -define(PAUSE_NS, 2_000_000).
 %% A process that waits for a message answers within this time.
 -define(ANSWER_NS, 2_000_000).
--define(CLOSE_NS, 250_000).
--define(MOST_RARITY, 63).
 %% Messages closer than FLOOD_NS for FLOOD_FOR_NS are a flood.
 -define(FLOOD_NS, 10_000).
 -define(FLOOD_FOR_NS, 100_000_000).
@@ -139,6 +133,7 @@ buckets(What, #{series := Series}) ->
     Ids = #{
         queue => ?QUEUE,
         delay => ?DELAY,
+        least_delay => ?LEAST_DELAY,
         most_delay => ?MOST_DELAY,
         most_woken => ?MOST_WOKEN,
         batch => ?BATCH,
@@ -296,7 +291,7 @@ begins(Callback, Kind, Message, Now, #hot{hook = #hook{names = Names} = Hook} = 
 
 begins(Series, Message, Now, Hot) ->
     #hot{received = Before, weight = Weight, ended = Ended, hook = Hook} = Hot,
-    #hook{counters = Counters, clock = Clock, rarity = Rarity} = Hook,
+    #hook{counters = Counters, clock = Clock, pace = {Rarity, _}} = Hook,
     _ = [ok = dyno_agent_server_counters:put(Counters, first, Now - Clock) || Before =:= 0],
     ok = dyno_agent_server_counters:begin_callback(Counters, Now - Clock, Series),
     Received = Before + Weight,
@@ -318,8 +313,7 @@ since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) w
     Now - Ended > ?PAUSE_NS
 ->
     #hot{hook = #hook{counters = Counters, clock = Clock, delay = Delay}} = Hot,
-    {Asked, Looks} = dyno_agent_server_counters:seen_idle(Counters, Ended - Clock),
-    Seen = [{At + Clock, Queue} || {At, Queue} <- Looks],
+    {Asked, Seen} = seen(Clock - Ended, Counters, Clock),
     Known = dyno_agent_server_delay:stood(Received, [Look || {_, 0} = Look <- Seen], Delay),
     %% If messages were seen waiting, or the process gave no answer, the process was not waiting for
     %% messages.
@@ -332,6 +326,10 @@ since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) w
 since_pause(Left, #hot{hook = #hook{delay = Delay}} = Hot) ->
     {before(Left, Hot), Delay}.
 
+seen(State, Counters, Clock) ->
+    {Asked, Looks} = dyno_agent_server_counters:seen(Counters, State),
+    {Asked, [{At + Clock, Queue} || {At, Queue} <- Looks]}.
+
 closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = Hook} = Hot) ->
     #hook{shared = #{control := Control}, clock = Clock, counters = Counters} = Hook,
     case atomics:get(Control, 1) of
@@ -341,26 +339,33 @@ closely(Message, #hot{begun = Now, received = Received, weight = Weight, hook = 
         _ ->
             {message_queue_len, Left} = process_info(self(), message_queue_len),
             ok = raise(Left, Counters),
-            #hook{rarity = Rarity, looked = Looked, credit = Credit} = Hook,
+            #hook{pace = {Rarity, _} = Pace, looked = Looked} = Hook,
             {Before, Known} = since_pause(Left, Hot),
-            {Ns, ErrorNs, Delay} = dyno_agent_server_delay:received(
+            {{LeastNs, Ns, MostNs}, Delay} = dyno_agent_server_delay:received(
                 {Received, Now, Left}, Before, Known
             ),
             Count = Weight * (Rarity + 1),
-            Scaled = dyno_agent_server_counters:scaled(Left),
-            MostNs = dyno_agent_server_delay:most({Received, Now}, {Ns, ErrorNs}, Known),
             Most =
                 case {Before, Ns} of
                     {waited, 0} -> ?MOST_WOKEN;
                     _ -> ?MOST_DELAY
                 end,
-            Bounded = record(Most, MostNs, Count, record(?QUEUE, Scaled, Count, Hook)),
-            Counted = record(?DELAY, Ns, Count, Bounded),
-            ok = dyno_agent_server_counters:add(Counters, delay_error, Count * ErrorNs),
+            Counted = lists:foldl(
+                fun({Series, Value}, Recorded) -> record(Series, Value, Count, Recorded) end,
+                Hook,
+                [
+                    {?QUEUE, dyno_agent_server_counters:scaled(Left)},
+                    {?LEAST_DELAY, LeastNs},
+                    {?DELAY, Ns},
+                    {Most, MostNs}
+                ]
+            ),
             {Distance, Flood} = flood(Now, Hot),
-            {Rarer, Rest} = rarity(Now - Looked, Rarity, Credit),
             Told = told(Message, Control, Counted#hook{
-                rarity = Rarer, credit = Rest, looked = Now, delay = Delay, flood = Flood
+                pace = dyno_agent_server_delay:pace(Now - Looked, Pace),
+                looked = Now,
+                delay = Delay,
+                flood = Flood
             }),
             Hot#hot{
                 begun = erlang:monotonic_time(nanosecond), distance = Distance, hook = Told
@@ -372,19 +377,6 @@ before(0, #hot{distance = Distance}) when Distance > 1 -> waited;
 before(_Left, #hot{begun = Now, distance = Distance}) when Distance > 1 -> Now;
 before(_Left, #hot{begun = Now, ended = Ended}) when Now - Ended > ?IDLE_NS -> waited;
 before(_Left, #hot{ended = Ended}) -> Ended.
-
-%% Some 2,000 looks a second: at low rates each message, at high rates one in 64. A burst of a
-%% thousand is looked at completely.
-rarity(SinceNs, Rarity, Credit) ->
-    case min(?MOST_CREDIT_NS, Credit + SinceNs) - ?LOOK_NS of
-        Left when Left > 0 -> {0, Left};
-        _ -> {rarity(SinceNs, Rarity), 0}
-    end.
-
-rarity(SinceNs, Rarity) when SinceNs < ?CLOSE_NS -> min(?MOST_RARITY, 2 * Rarity + 1);
-rarity(SinceNs, Rarity) when SinceNs < 8 * ?CLOSE_NS -> Rarity;
-rarity(SinceNs, Rarity) when SinceNs < 64 * ?CLOSE_NS -> Rarity bsr 1;
-rarity(_SinceNs, _Rarity) -> 0.
 
 record(Series, Value, Count, #hook{counters = Counters, blocks = Before} = Hook) ->
     case dyno_agent_server_counters:record(Counters, Series, Value, Count, Before) of
@@ -417,16 +409,26 @@ ends(#hot{begun = Begun, series = Series, hook = Hook, distance = Distance} = Ho
     Now = erlang:monotonic_time(nanosecond),
     #hook{counters = Counters, clock = Clock, blocks = Before} = Hook,
     Weight = weight(Now - Begun, Hot),
+    Seen = seen_meanwhile(Now, Hot),
     Blocks = dyno_agent_server_counters:record(Counters, Series, Now - Begun, Weight, Before),
     ok = dyno_agent_server_counters:end_callback(Counters, Now - Clock, Series),
     Next = distance(Distance, Now),
     case Hook of
-        #hook{told = none} when map_size(Blocks) =:= map_size(Before) ->
+        #hook{told = none} when map_size(Blocks) =:= map_size(Before), Seen =:= [] ->
             Hot#hot{begun = 0, ended = Now, weight = 1, distance = Next};
-        _ ->
-            Told = tell(Now - Begun, Series, Hook#hook{blocks = Blocks}),
+        #hook{delay = Delay} ->
+            Known = dyno_agent_server_delay:stood(Hot#hot.received + 1, Seen, Delay),
+            Told = tell(Now - Begun, Series, Hook#hook{blocks = Blocks, delay = Known}),
             Hot#hot{begun = 0, ended = Now, weight = 1, distance = Next, hook = Told}
     end.
+
+%% In a flood the numbers are not exact.
+seen_meanwhile(Now, #hot{begun = Begun, distance = 1, hook = Hook}) when Now - Begun > ?PAUSE_NS ->
+    #hook{counters = Counters, clock = Clock} = Hook,
+    {_, Seen} = seen(dyno_agent_server_counters:state(Counters), Counters, Clock),
+    Seen;
+seen_meanwhile(_Now, _Quick) ->
+    [].
 
 weight(_Ns, #hot{weight = 1}) ->
     1;
@@ -490,7 +492,7 @@ consumer(_From, What, Message, Now, Hot) ->
     begins(control(What), none, Message, Now, Hot).
 
 %% If the message got a close look.
-sampled(Size, Ours, #hot{hook = #hook{looked = Before, rarity = Rarity}}, Hook) ->
+sampled(Size, Ours, #hot{hook = #hook{looked = Before, pace = {Rarity, _}}}, Hook) ->
     case Hook of
         #hook{looked = Before} ->
             Hook;

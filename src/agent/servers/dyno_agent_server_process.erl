@@ -81,7 +81,7 @@
 ]).
 %% A flag is set a moment after the process is found.
 -define(SOON_NS, 1_000_000).
-%% A delay error that does not matter: smaller delays are not distinguished.
+%% An error of the delay that does not matter.
 -define(FINE_NS, 500_000).
 -define(NOT_OBSERVED, #{buckets => [], untimed => 0, exceptions => 0, stops => 0}).
 -define(BUSY, ~"it has not answered sys for two seconds").
@@ -289,6 +289,8 @@ part(Process, #{values := #{queue_max := Max} = Values, times := Times} = Measur
         queue_low => lists:min([Before, Now | [Min || #{min := Min} <- [Queue]]]),
         queue => Queue,
         delay => Delay,
+        delay_low => delay_low(Delay, Values),
+        delay_missed => delay_missed(Served, Delay, {Process, Measured}),
         delay_high => delay_high(Delay, postponed(Callbacks), Values),
         delay_method => Method,
         woken => dyno_agent_server_counters:histogram(Woken),
@@ -418,15 +420,33 @@ supervisor([]) -> undefined.
 
 delay(#{queue := own}, _Values) ->
     {none, 0, ~"not known: it keeps a queue of its own"};
-delay(_Server, #{delay_error := ErrorNs} = Values) ->
+delay(_Server, Values) ->
     Method = ~"arrival between two samples of the queue's length",
-    case dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(delay, Values)) of
+    Of = fun(What) ->
+        dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(What, Values))
+    end,
+    case {Of(delay), Of(least_delay)} of
         %% If messages are rare, the samples do not tell their arrival: the lower bound is no wait.
-        #{count := Count, sum := SumNs} when ErrorNs > ?FINE_NS * Count, 2 * ErrorNs > SumNs ->
+        {#{count := Count, sum := Ns}, #{sum := LeastNs}} when
+            Ns - LeastNs > ?FINE_NS * Count, Ns > 2 * LeastNs
+        ->
             {dyno_agent_server_counters:histogram([{0, Count}]), Count, Method};
-        Histogram ->
-            {Histogram, 0, Method}
+        {Delay, _} ->
+            {Delay, 0, Method}
     end.
+
+%% Those that were served before there was a hook.
+delay_missed(Served, #{count := Count}, {#{hook_time := Time} = Process, Measured}) ->
+    case ns(Time, Measured) + ?SOON_NS < life_ns(Process, Measured) of
+        true -> max(0, Served - Count);
+        false -> 0
+    end;
+delay_missed(Served, none, _Process) ->
+    Served.
+
+delay_low(none, _Values) -> none;
+delay_low(_Delay, Values) ->
+    dyno_agent_server_counters:histogram(dyno_agent_server_hook:buckets(least_delay, Values)).
 
 %% A postponed message waits on, unseen: each may be one of those that seemed to wait the least.
 delay_high(none, _Postponed, _Values) ->

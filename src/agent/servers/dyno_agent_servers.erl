@@ -84,10 +84,13 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     grown := integer() | undefined,
     %% The delay of messages behind others; messages that found the server idle are 0.
     %% `delay_unknown`: the messages counted as 0 because their delay is unknown.
-    %% `delay_high`: their upper bounds.
+    %% `delay_low`, `delay_high`: their bounds.
     delay := dyno_agent_server_counters:histogram(),
+    delay_low := dyno_agent_server_counters:histogram(),
     delay_high := dyno_agent_server_counters:histogram(),
     delay_unknown := non_neg_integer(),
+    %% Messages without a delay: served before there was a hook.
+    delay_missed := non_neg_integer(),
     %% Messages that found the server idle: those traced, their number with those that could not be,
     %% and the upper bounds of all, which are in `delay_high` too.
     woken := dyno_agent_server_counters:histogram(),

@@ -28,6 +28,7 @@ a_traced_message_and_no_counted_one(_Config) ->
     Delay = #{buckets => [{600, 10}]},
     Sum = #{
         delay => Delay,
+        delay_low => Delay,
         delay_high => Delay,
         woken => #{buckets => [{500, 1}]},
         woken_of => 1,
@@ -204,8 +205,10 @@ server(CountedNs) ->
         busy_of_ns => 0,
         life_ns => ?SECOND,
         delay => none,
+        delay_low => none,
         delay_high => none,
         delay_unknown => 0,
+        delay_missed => 0,
         dirty => 0,
         queue_max => 1
     }.
