@@ -7,7 +7,7 @@ Reads operating system statistics: CPU, memory, disks, network, and the VM's own
 
 `difference/2` gives the values of the interval between two readings of `read/0`; `describe/0` lists
 the values that this system has. The sources are `/proc` (`man 5 proc`) and, for container limits,
-the process's own cgroup (version 1 or 2). A missing file or field only removes its own values. Pressure,
+its own cgroup (version 1 or 2). A missing file or field only removes its own values. Pressure,
 swapping, descriptors and TCP errors: `m:dyno_agent_os_health`.
 
 ## Meaning of the values
