@@ -31,8 +31,10 @@
 -define(CALM, 0.05).
 -define(FEWEST, 3).
 -define(CHANGED, 1.1).
-%% Reductions an epoch: its begin and end, and each wait, take some.
+%% Reductions an epoch: its begin and end, and each wait, take some. And a call: if it takes none,
+%% its few collections do.
 -define(MUCH, 1000).
+-define(A_CALL, 1).
 
 -doc """
 By number. Candidates without doubts have no entry. If times do not decide, only changing work is
@@ -87,7 +89,7 @@ early(#{early := Early, work := [_ | _]} = Candidate) ->
     [
         {early, Calls, EarlyNs, LaterNs}
      || Reductions > ?EARLY * Later,
-        (Reductions - Later) * Calls > ?UNLIKE_REDUCTIONS,
+        Reductions - Later > max(?A_CALL, ?UNLIKE_REDUCTIONS / Calls),
         EarlyNs > ?EARLY * LaterNs
     ];
 early(_Candidate) ->
@@ -134,7 +136,7 @@ ratios(Candidate, Others) ->
 -spec changes(dyno_bench_engine:candidate()) -> [doubt()].
 changes(#{work := [_ | _], iterations := N} = Candidate) ->
     Limit = dyno_finding_limits:value(drift),
-    IsMuch = fun(Few, Many) -> (Many - Few) * N >= ?MUCH end,
+    IsMuch = fun(Few, Many) -> Many - Few >= max(?A_CALL, ?MUCH / N) end,
     Reductions = work(Candidate, infinity),
     Trend = dyno_stats_trend:of_values(Reductions, Limit),
     case dyno_stats_trend:levels(Reductions, Limit) of
