@@ -16,10 +16,13 @@ than belt and braces, or need minutes. Of these, `only_in_check() -> [Case]` are
 too: the programs of bench/ measure for minutes. In the folders below, `newest_release_only() ->
 [Case] | all` names what says nothing of the release.
 
-With the variable `DYNO_TESTS_ALONE` set, the cases of a group run one after the other.
+Each suite has a private folder of its own, where Common Test has one for all suites of a run. With
+the variable `DYNO_TESTS_ALONE` set, the cases of a group run one after the other.
 """.
 
 -export([id/1, init/2, post_groups/2, post_all/3, cases/1]).
+-export([pre_init_per_suite/3, pre_end_per_suite/3, pre_init_per_group/4, pre_end_per_group/4]).
+-export([pre_init_per_testcase/4]).
 
 %% Tracing, processes, nodes, code and files. The rest of dyno stands on these.
 -define(EACH_RELEASE, ["agent", "node", "system"]).
@@ -57,6 +60,27 @@ post_all(Suite, Cases, Groups) when is_list(Cases) ->
     [Case || Case <- chosen(Suite, Cases), not lists:member(group_name(Case), Empty)];
 post_all(_Suite, Other, _Groups) ->
     Other.
+
+pre_init_per_suite(Suite, Config, State) -> {private(Suite, Config), State}.
+
+pre_end_per_suite(Suite, Config, State) -> {private(Suite, Config), State}.
+
+pre_init_per_group(Suite, _Group, Config, State) -> {private(Suite, Config), State}.
+
+pre_end_per_group(Suite, _Group, Config, State) -> {private(Suite, Config), State}.
+
+pre_init_per_testcase(Suite, _Case, Config, State) -> {private(Suite, Config), State}.
+
+%% Common Test sets its own before each of these.
+private(Suite, Config) ->
+    case lists:keytake(priv_dir, 1, Config) of
+        {value, {priv_dir, Folder}, Rest} ->
+            Own = filename:join(Folder, Suite) ++ "/",
+            ok = filelib:ensure_path(Own),
+            [{priv_dir, Own} | Rest];
+        false ->
+            Config
+    end.
 
 -doc "How many cases of a suite a run has, and how many there are.".
 -spec cases(module()) -> {Chosen :: non_neg_integer(), All :: pos_integer()}.
