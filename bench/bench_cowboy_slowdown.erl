@@ -9,7 +9,7 @@
 
 %% A level of dyno's, `dyno profile`, a profiler of OTP's, or the runtime's own part.
 -define(TOOLS, [
-    budget, count, discovery, time, memory, all, sample, eprof, fprof, tprof, call_time
+    budget, count, discovery, time, memory, all, sample, cpu, eprof, fprof, tprof, call_time
 ]).
 -define(GOAL, 1.1).
 %% At most so many requests to one server, then as many to the other.
@@ -39,9 +39,10 @@ describe() ->
     and callers of all functions of cowboy, ranch and cowlib within its budget, discovers the
     processes that call them (one for each connection and one for each request), and samples stacks,
     the VM and the system: what `dyno test examples/http_demo.erl` does. For each pair two fresh
-    nodes serve, one with dyno and one without, and the client asks them in turn, at most 250 requests at a time,
-    without and with, with and without, so that whatever else the machine does falls on both. Both
-    nodes have just been called by others: that alone, without dyno, makes the next few hundred
+    nodes serve, one with dyno and one without, and the client asks them in turn, at most 250
+    requests at a time, without and with, with and without, so that whatever else the machine does
+    falls on both. Both nodes have just been called by others: that alone, without dyno, makes the
+    next few hundred
     requests over one connection take up to twice as long, while a second scheduler is awake. It
     sends one request after another on each connection and keeps the connections. Where a run is of
     few requests it is repeated, dyno attached anew each time. The result is the median of the
@@ -52,10 +53,11 @@ describe() ->
 
     Arguments: `all` (the default) runs 10, 100, 1,000 and 10,000 requests with 1 connection and
     with 16; the result is the largest of the eight. CONNECTIONS or CONNECTIONSxREQUESTS runs one
-    (3,000 requests), with TOOL: before it measured by another tool: a level of dyno's, budget (the
-    default), count, discovery, time, memory or all; sample, what `dyno profile` does by default; one
-    of OTP's profilers, eprof, tprof or fprof, with all processes; or call_time, what the runtime itself takes: its breakpoints in the same functions,
-    for all processes, and nobody reads them. Less than that dyno cannot take.
+    (3,000 requests), with TOOL: before it measured by another tool: a level of dyno's, budget
+    (the default), count, discovery, time, memory or all; sample and cpu, kinds of `dyno
+    profile`; one of OTP's profilers, eprof, tprof or fprof, with all processes; or call_time,
+    what the runtime itself takes: its breakpoints in the same functions, for all processes, and
+    nobody reads them. Less than that dyno cannot take.
     """.
 
 argument(Text) when Text =:= none; Text =:= "all" ->
@@ -328,33 +330,38 @@ begin_with(Profiler, Node, Patterns) when
         end,
     ok = erpc:call(Node, bench_profilers, start, [Profiler, What]),
     {Node, Profiler};
-begin_with(sample, Node, _Patterns) ->
+begin_with(Kind, Node, _Patterns) when Kind =:= sample; Kind =:= cpu ->
     Self = self(),
     Pid = spawn_link(fun() ->
         Show = fun(Ms) ->
             Self ! {self(), shown, Ms},
             ok
         end,
-        Self ! {self(), dyno_profile:run([Node], #{for_ms => ?MOST_MS, show => Show})}
+        Self ! {self(), dyno_profile:run([Node], #{kind => Kind, for_ms => ?MOST_MS, show => Show})}
     end),
     receive
         {Pid, shown, _} -> Pid
     end;
 begin_with(Level, Node, Patterns) ->
     {ok, Targets} = dyno_targets:attach([Node], #{
-        patterns => Patterns, level => Level, interval_ms => ?INTERVAL_MS, without => []
+        patterns => Patterns,
+        level => Level,
+        interval_ms => ?INTERVAL_MS,
+        without => [],
+        %% As `dyno test` does in nodes that it starts.
+        own_cpu => Level =:= budget
     }),
     Targets.
 
 restart(_Profiler, {_Node, _}) -> ok;
-restart(sample, _Pid) -> ok;
+restart(_Kind, Pid) when is_pid(Pid) -> ok;
 restart(_Level, Targets) -> dyno_targets:restart(Targets).
 
 %% Everything must have been measured, or the comparison means nothing.
 end_with(_Profiler, {Node, Profiler}, _Requests) ->
     _ = erpc:call(Node, bench_profilers, stop, [Profiler]),
     ok;
-end_with(sample, Pid, _Requests) ->
+end_with(_Kind, Pid, _Requests) when is_pid(Pid) ->
     Pid ! stop,
     receive
         {Pid, {ok, Recording}} -> [#{~"profiles" := [_ | _]}] = dyno_recording:runs(Recording)
