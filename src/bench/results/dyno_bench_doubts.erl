@@ -135,22 +135,28 @@ ratios(Candidate, Others) ->
 -doc "Whether calls take more reductions at some times than at others.".
 -spec changes(dyno_bench_engine:candidate()) -> [doubt()].
 changes(#{work := [_ | _], iterations := N} = Candidate) ->
-    Limit = dyno_finding_limits:value(drift),
     IsMuch = fun(Few, Many) -> Many - Few >= max(?A_CALL, ?MUCH / N) end,
     Reductions = work(Candidate, infinity),
+    %% The cost of collections depends on when they come.
+    Limit =
+        case work(Candidate, ?CALM) of
+            Reductions -> dyno_finding_limits:value(drift);
+            _ -> ?EARLY
+        end,
     Trend = dyno_stats_trend:of_values(Reductions, Limit),
     case dyno_stats_trend:levels(Reductions, Limit) of
         {Few, Many, IsInTurn} when IsInTurn orelse element(1, Trend) =/= none ->
             [{changes, Few, Many} || IsMuch(Few, Many)];
         _ ->
-            [Of || {changes, Few, Many} = Of <- counted(Candidate, Limit), IsMuch(Few, Many)]
+            [Of || {changes, Few, Many} = Of <- counted(Candidate), IsMuch(Few, Many)]
     end;
 changes(_Candidate) ->
     [].
 
 %% A few calls were counted exactly. Collections, which only rounds have, do not explain that all
 %% rounds take much more, all calm ones more, or all rounds less.
-counted(#{deterministic := #{reductions := Counted}} = Candidate, Limit) ->
+counted(#{deterministic := #{reductions := Counted}} = Candidate) ->
+    Limit = dyno_finding_limits:value(drift),
     All = work(Candidate, infinity),
     {Least, Factor} =
         case work(Candidate, ?CALM) of
@@ -162,7 +168,7 @@ counted(#{deterministic := #{reductions := Counted}} = Candidate, Limit) ->
         {changes, min(Counted, Least), max(Counted, Most)}
      || Factor * Counted < Least orelse Counted > Limit * Most
     ];
-counted(_Candidate, _Limit) ->
+counted(_Candidate) ->
     [].
 
 %% The same for work without reductions.
