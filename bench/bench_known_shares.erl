@@ -89,7 +89,14 @@ round_of(What, {Node, _, _} = Measured, Parts) ->
     #{results => Results, parts => Pairs}.
 
 options(budget) ->
-    #{patterns => [{bench_phases, '_', '_'}], level => budget, budget => 0.05, without => []};
+    %% With samples of the processor, as `dyno test` in nodes that it starts.
+    #{
+        patterns => [{bench_phases, '_', '_'}],
+        level => budget,
+        budget => 0.05,
+        without => [],
+        own_cpu => true
+    };
 options(_Stacks) ->
     All = dyno_agent_instrument:names(dyno_agent_instrument:all()),
     %% Of which instants take a fifth: as much as in a profile.
