@@ -304,16 +304,20 @@ slow_codes_get_a_verdict(_Config) ->
 
 slow_codes_get_a_verdict_once() ->
     {ok, Document} = run(["timer:sleep(60).", "timer:sleep(120)."], #{budget_ms => 500}),
-    ?assertMatch(
-        [#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower"}], rows(~"codes", Document)
-    ),
+    ?assertEqual([~"fastest", slower_unless_busy(Document)], verdicts(Document)),
     ?assertMatch([<<"it took ", _/binary>>], warnings(~"time", Document)),
-    %% Beside other programs a millisecond's sleep takes longer, by what is not known.
     {ok, Apart} = run(["timer:sleep(10).", "timer:sleep(60)."], #{}),
-    ?assertMatch(
-        [#{~"verdict" := ~"fastest"}, #{~"verdict" := ~"slower", ~"iterations" := 1}],
-        rows(~"codes", Apart)
-    ).
+    ?assertEqual([~"fastest", slower_unless_busy(Apart)], verdicts(Apart)),
+    ?assertMatch([_, #{~"iterations" := 1}], rows(~"codes", Apart)).
+
+verdicts(Document) -> [Verdict || #{~"verdict" := Verdict} <- rows(~"codes", Document)].
+
+%% Beside other programs a sleep takes longer, and how much longer is not known.
+slower_unless_busy(Document) ->
+    case warnings(~"busy", Document) of
+        [] -> ~"slower";
+        _ -> ~"unknown"
+    end.
 
 %% Five times as long for a verdict, and no longer: one round, and a word on it.
 the_time_is_a_limit(_Config) ->
