@@ -143,10 +143,7 @@ run_mode(Codes, Mode, Options) ->
         {ok, described(Document, Candidates, Where)}
     end.
 
--doc """
-Measures the cases of a benchmark file (dyno_bench_file). `concurrency` and `threshold` apply to all
-cases.
-""".
+-doc "Measures a file's cases (dyno_bench_file) with these `concurrency` and `threshold`.".
 -spec run_file(file:filename_all(), options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run_file(Path, Options) ->

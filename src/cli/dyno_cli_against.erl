@@ -48,10 +48,7 @@ check(#{against := _} = Values) ->
 check(_Values) ->
     ok.
 
--doc """
-The recording of the later revision's runs, with the comparison and the verdicts. A run that is not
-complete ends the test and is its result.
-""".
+-doc "The later revision's recording, compared and judged; the first run that is not complete.".
 -spec run(Suite :: string(), dyno_test:options(), dyno_cli_command:values()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Suite, Options, #{against := Text} = Values) ->

@@ -120,9 +120,7 @@ is_exact(#{command := bench, conditions := [_ | _] = Conditions}) ->
 is_exact(_Gate) ->
     false.
 
--doc """
-The recording with the comparison and a verdict for each condition; `Measure` measures once more.
-""".
+-doc "The recording, compared, with a verdict for each condition; `Measure` measures once more.".
 -spec judge(gate(), dyno_recording:document(), measure()) ->
     {ok, dyno_recording:document()}
     | {error, dyno_error:error()}

@@ -11,10 +11,7 @@
 debugging() ->
     not lists:member(os:getenv("DYNO_DEBUG", ""), ["", "0"]).
 
--doc """
-Prevents crash dumps of this emulator and the emulators that it starts in the user's current folder,
-unless the environment sets crash dumps.
-""".
+-doc "Keeps crash dumps of this and further emulators from the user's folder, if not set.".
 -spec no_dump() -> ok.
 no_dump() ->
     Said = [os:getenv("ERL_CRASH_DUMP" ++ Of) || Of <- ["", "_BYTES", "_SECONDS"]],

@@ -40,10 +40,7 @@ what(Status) when Status > 128 ->
 what(_Status) ->
     "ended before dyno was done: perhaps the measured code calls halt() or init:stop()".
 
--doc """
-Returns the function from dyno's to the emulator's status. Called first, to hide the variable from
-programs that dyno starts.
-""".
+-doc "From dyno's to the emulator's status. Called first: hides the variable from programs.".
 -spec marker() -> fun((0..255) -> 0..255).
 marker() ->
     Asked = os:getenv(?VARIABLE),
@@ -56,10 +53,7 @@ marker() ->
 marked(Status) when Status =< ?LARGEST -> ?MARK + Status;
 marked(Status) -> Status.
 
--doc """
-Returns only if this emulator is not stopping. Otherwise waits for its end: results from then on are
-unreliable.
-""".
+-doc "Waits for the emulator's end if it is stopping: results from then on are unreliable.".
 -spec not_stopping() -> ok.
 not_stopping() ->
     %% A stopping `init` may not answer any more.

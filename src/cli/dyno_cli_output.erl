@@ -56,10 +56,7 @@ deliver(Document, Values) ->
         end,
     deliver(Document, maps:get(format, Values, Default), Outputs, maps:with([view], Values)).
 
--doc """
-Writes the files, always in full, then standard output. Tries every output; each failure prints a
-sentence and gives status 3.
-""".
+-doc "Writes the files, then standard output; each failure prints a sentence and gives status 3.".
 -spec deliver(dyno_report:document(), dyno_report:format() | none, [output()], Look) ->
     dyno_error:exit_status()
 when

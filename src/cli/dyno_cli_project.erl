@@ -25,9 +25,7 @@ found suites in sequence, `test NAME` runs the suite of that name; `bench` works
     extensions := [string()]
 }.
 
--doc """
-Runs the command of `DYNO_PROJECT` in the environment and the plain arguments; never returns.
-""".
+-doc "Runs `DYNO_PROJECT`'s command with environment and arguments; never returns.".
 -spec main() -> no_return().
 main() ->
     [_ | _] = Encoded = os:getenv("DYNO_PROJECT"),

@@ -57,10 +57,7 @@ prepare(Folder) ->
         dyno_file:create(Ignore, ~"*\n")
     end.
 
--doc """
-The recording with changes since the last ones of its kind in its file's folder; removes old files
-there.
-""".
+-doc "The recording with changes since the last of its kind there; removes old files.".
 -spec since_last(file:filename_all(), dyno_recording:document()) -> dyno_recording:document().
 since_last(Path, #{~"status" := ~"complete"} = Document) ->
     #{name := Name, what := What, time := Time} = file(Path),

@@ -16,9 +16,7 @@ millisecond. Pure, but for reading files.
 -import(dyno_health_look, [finding/4]).
 -export_type([receives/0, reason/0]).
 
--doc """
-`value`: matches a value from before the receive. `tag`: matches literals, and not each message.
-""".
+-doc "`value`: matches a value from before the receive. `tag`: literals that few messages match.".
 -type receives() :: #{function := binary(), matches := value | tag}.
 
 -type reason() :: {no_beams, file:filename_all()} | no_compiler.

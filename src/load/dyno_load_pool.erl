@@ -96,10 +96,7 @@
 begin_round(Pool, Number, Round) ->
     gen_server:cast(Pool, {round, Number, Round}).
 
--doc """
-Starts a pool in this node, linked to the caller, or in another node. Feeds' files are copied to
-another machine.
-""".
+-doc "Starts a linked pool here or in another node; copies feeds' files to another machine.".
 -spec start_on(node(), options()) -> {ok, pid()} | {error, dyno_error:error()}.
 start_on(Node, Options) ->
     try

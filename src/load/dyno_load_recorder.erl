@@ -165,9 +165,7 @@ slow(_Begin, _End, _Recorder) ->
 record(undefined, _Ns) -> ok;
 record(Histogram, Ns) -> dyno_histogram:record(Histogram, max(0, Ns)).
 
--doc """
-Records a failure without its time: a fast error must not flatter. A returned error has no stack.
-""".
+-doc "Records a failure without its time: a fast error must not flatter.".
 -spec failure(t(), term(), erlang:stacktrace()) -> ok.
 failure(#{counts := Counts} = Recorder, Reason, Stack) ->
     counters:add(Counts, ?FAILURES, 1),
@@ -307,10 +305,7 @@ per_s(#{in_time := InTime} = Snapshot, Ns) ->
         _ -> InTime * 1.0e9 / max(1, Ns)
     end.
 
--doc """
-Whether more operations of an open load were under way at the part's end than early response times
-explain: the target does less than the arrivals demand.
-""".
+-doc "Whether at the end more was under way than early response times explain.".
 -spec is_growing(snapshot(), Ns :: number()) -> boolean().
 is_growing(#{early := 0}, _Ns) ->
     false;

@@ -20,10 +20,7 @@
 -define(BEHIND, 256).
 -define(POLL_MS, 2).
 
--doc """
-Starts drawing times for workers. `Claimed` returns the number of the last arrival that a worker
-took.
-""".
+-doc "Starts drawing times for workers; `Claimed`: the last arrival that one took.".
 -spec start_link(dyno_load_schedule:schedule(), fun(() -> integer())) -> t().
 start_link(Schedule, Claimed) ->
     case dyno_load_schedule:is_random(Schedule) of

@@ -41,10 +41,7 @@ too much memory or ended. The caller may monitor `guard/1`.
 -doc "Starts an instrument, as `start/3` does.".
 -type start() :: fun((module(), map()) -> {ok, pid()} | {error, dyno_error:error()}).
 
--doc """
-Detached agents left in their nodes with only the cleaner running. The next `attach/2` to such a
-node reuses its agent; `release/1` removes all.
-""".
+-doc "Agents of which only the cleaner runs: `attach/2` reuses them, `release/1` removes all.".
 -opaque idle() :: ets:table().
 
 -type options() :: #{
@@ -407,10 +404,7 @@ removed(Node, Cleaner) ->
         end
     end.
 
--doc """
-Starts an instrument (`m:dyno_agent_instrument`) or a custom probe (`dyno_agent_custom`) in the
-target, with the configuration of its `config()` type.
-""".
+-doc "Starts an instrument or a custom probe in the target, with its `config()`.".
 -spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
 start(Agent, Instrument, Config) ->
     starting(Agent, fun(Start) -> Start(Instrument, Config) end).

@@ -92,9 +92,7 @@ forget() ->
             dyno_once:forget(?FOLDER)
     end.
 
--doc """
-Gives a node started with `environment/0` this node's cookie and home, over its standard input.
-""".
+-doc "Gives a node started with `environment/0` this node's cookie and home, by standard input.".
 -spec agree(Peer :: pid()) -> ok.
 agree(Peer) ->
     Own = erlang:get_cookie(),

@@ -280,10 +280,7 @@ short(Term) ->
         end,
     string:slice(Whole, 0, ?MAX_TEXT).
 
--doc """
-The numbers as metrics `AGENT.ITEM`, for thresholds. A metric belongs to the run, so of several
-nodes the first one counts.
-""".
+-doc "Numbers as the run's metrics `AGENT.ITEM`; of several nodes, the first one counts.".
 -spec metrics([part()]) -> [part()].
 metrics(Tables) ->
     All = [

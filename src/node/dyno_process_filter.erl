@@ -155,10 +155,7 @@ with_prefix(application, Name) -> <<"app:", Name/binary>>;
 with_prefix(supervisor, Name) -> <<"sup:", Name/binary>>;
 with_prefix(Form, Name) -> <<(atom_to_binary(Form))/binary, $:, Name/binary>>.
 
--doc """
-Filters for the agents of these connected nodes; of processes `[]` for all. Each filter must match
-in one of the nodes: a mistyped filter would wait forever.
-""".
+-doc "Filters for agents of these nodes; of processes `[]` for all. Each must match in a node.".
 -spec check([t() | binary()], [node(), ...], things()) ->
     {ok, [selector()]} | {error, dyno_error:error()}.
 check(Filters, Nodes, Things) ->
@@ -297,10 +294,7 @@ unknown(Thing, Name, Known, Node) ->
 call(Node, Module, Function, Arguments) ->
     erpc:call(Node, Module, Function, Arguments, ?TIMEOUT_MS).
 
--doc """
-Whether a server from an agent matches the selectors. Only the agent knows supervisors, labels, new
-ones and the busiest: these match all.
-""".
+-doc "Whether a server matches, or only its agent knows: of a supervisor, label, new, busiest.".
 -spec is_of(Server :: map(), [selector()]) -> boolean().
 is_of(Server, Selectors) ->
     lists:any(fun(Selector) -> selects(Selector, Server) end, Selectors).

@@ -28,10 +28,7 @@
     inside := boolean()
 }.
 
--doc """
-Processor time, in steps of 10 ms. Read from /proc: the counters of `erlang:statistics/1` are shared
-with every process in the node that asks for the time since the last call.
-""".
+-doc "Processor time in steps of 10 ms, from /proc: the runtime's counters are shared.".
 -type cpu_ms() :: non_neg_integer() | unknown.
 
 -define(NAME, dyno_agent).
@@ -253,10 +250,7 @@ catch
 end.
 """).
 
--doc """
-Takes a place in the target, a registered name; `{error, taken}` if another agent has it. One dyno
-at a time can measure, and one can observe.
-""".
+-doc "Takes a place in the target, a registered name: one dyno may measure, and one observe.".
 -spec start(node(), pid(), measuring | beside, timeout()) ->
     {ok, cleaner()} | {error, taken | term()}.
 start(Node, Caller, Place, TimeoutMs) ->
@@ -329,10 +323,7 @@ guard(#{pid := Pid, ref := Ref}, Guard) ->
     Pid ! {Ref, guard, Guard},
     ok.
 
--doc """
-Keeps the modules and the cleaner when the guard ends: until another guard comes, `release/2`, or
-the caller's end.
-""".
+-doc "Keeps modules and cleaner for another guard, until `release/2` or the caller's end.".
 -spec idle(cleaner()) -> ok | {error, term()}.
 idle(Cleaner) ->
     done(ask(Cleaner, idle, ?PATIENCE_MS)).

@@ -15,10 +15,7 @@
 -doc "A node's clocks, in nanoseconds: the monotonic one and the time of day.".
 -type reading() :: {Monotonic :: integer(), System :: integer()}.
 
--doc """
-The lead of the node's clocks over this node's (`monotonic_ns` is valid for these two nodes only),
-and the greatest error of both.
-""".
+-doc "The lead of a node's clocks (`monotonic_ns` for these two nodes only), and their error.".
 -type clock() :: #{
     monotonic_ns := integer(),
     offset_ns := integer(),
@@ -49,10 +46,7 @@ once(Read) ->
         error_ns => Half
     }.
 
--doc """
-The offset from times that a node counts from `Start` by its own monotonic clock, to times from
-`Zero` by this node's; both in nanoseconds.
-""".
+-doc "From times since `Start` by a node's clock to times since `Zero` by this one's, in ns.".
 -spec shift_ms(Start :: integer(), Zero :: integer(), clock()) -> integer().
 shift_ms(Start, Zero, #{monotonic_ns := Ahead}) ->
     round((Start - Ahead - Zero) / 1_000_000).

@@ -27,10 +27,7 @@
 %% A hypervisor that takes a larger share of processor time spoils a comparison.
 -define(MUCH_STEAL, 0.02).
 
--doc """
-The parts of a run in these targets, also of targets that left it. Samples after the load are left
-out.
-""".
+-doc "A run's parts of these targets, and of those that left; no samples after the load.".
 -spec parts([Target], [sample()], [dyno_targets:results()], EndsMs) -> parts() when
     EndsMs :: integer() | undefined,
     Target :: #{

@@ -25,9 +25,7 @@
 %% An answer has come, but this node stood still and has not read it yet.
 -define(UNREAD_MS, 20).
 
--doc """
-Watches these nodes from the end of this time until `stop/1`, or until the calling process ends.
-""".
+-doc "Watches these nodes from the end of this time until `stop/1`, or the caller's end.".
 -spec watch([node()], AfterMs :: non_neg_integer() | infinity) -> watch().
 watch(Nodes, AfterMs) ->
     Caller = self(),

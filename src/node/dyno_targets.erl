@@ -262,9 +262,7 @@ facts(Node, #{offset_ns := OffsetNs, error_ns := ErrorNs}) ->
         clock_error_ns => ErrorNs
     }.
 
--doc """
-Sets, after a restart, the offsets of the targets' times to `ZeroNs` on this node's monotonic clock.
-""".
+-doc "Sets, after a restart, the offsets of targets' times to `ZeroNs` by this node's clock.".
 -spec aligned([target()], integer()) -> [target()].
 aligned(Targets, ZeroNs) ->
     [

@@ -123,10 +123,7 @@ observed(Module, Asked, Options) ->
         {ok, dyno_observed:document(Ended, maps:merge(Parts, Module:made(Ended, Last)))}
     end.
 
--doc """
-Observes in the calling process, which owns the targets. It keeps a `dyno_interrupt` that comes
-after the end.
-""".
+-doc "Observes in the caller, which owns the targets; keeps a `dyno_interrupt` after the end.".
 -spec observe(module(), plan(), State :: term()) -> observed().
 observe(Module, #{nodes := Nodes, targets := Targets} = Plan, Consumer) ->
     Silence = dyno_target_silence:watch(Nodes, 0),

@@ -47,10 +47,7 @@ collect() ->
 now_utc() ->
     list_to_binary(calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}])).
 
--doc """
-The differing fields of two environments, sorted, with both values; absent fields count as `null`.
-The time always differs and is left out.
-""".
+-doc "Fields that differ, except the time, sorted, with both values; absent ones are `null`.".
 -spec differences(environment(), environment()) ->
     [{Field :: binary(), dyno_recording:json(), dyno_recording:json()}].
 differences(One, Other) ->

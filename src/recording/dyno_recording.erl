@@ -195,9 +195,7 @@ rows(#{~"columns" := Columns, ~"rows" := Rows}) ->
     Names = [Name || #{~"name" := Name} <- Columns],
     [maps:from_list(lists:zip(Names, Row)) || Row <- Rows].
 
--doc """
-Checks a decoded JSON value: format, version and shape. Adds defaults of absent optional fields.
-""".
+-doc "Checks a decoded JSON value's format, version and shape; adds defaults.".
 -spec validate(term()) -> {ok, document()} | {error, reason()}.
 validate(#{~"format" := ~"dyno-recording"} = Value) ->
     Version = dyno_recording_schema:version(),

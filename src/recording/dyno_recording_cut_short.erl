@@ -23,10 +23,7 @@
 %% This share may be missing: the first and last window of a busy machine are short.
 -define(MISSING, 0.2).
 
--doc """
-The status of a run's end, and the reason if incomplete. Without a requested time only lost nodes
-cut a run short.
-""".
+-doc "A run's status, and the reason if incomplete; without a requested time, of lost nodes.".
 -spec ended(complete | failed | interrupted, AskedMs :: pos_integer() | undefined, [node_seen()]) ->
     ending().
 ended(interrupted, _AskedMs, _Nodes) ->

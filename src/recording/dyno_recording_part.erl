@@ -97,10 +97,7 @@ observed(Count, Seen, Scheduler) when is_integer(Count) ->
 observed(_Count, _Seen, _Scheduler) ->
     "".
 
--doc """
-The points up to the end of a load. If all are later, the first point: better than none for a load
-shorter than an interval.
-""".
+-doc "The points up to the end of a load; if all are later, the first one.".
 -spec until(EndsMs :: number() | undefined, pos_integer(), [Point]) -> [Point] when
     Point :: tuple().
 until(undefined, _Element, Points) ->

@@ -80,10 +80,7 @@ with_roles(Roles, #{~"node" := Name} = Part) when is_map_key(Name, Roles) ->
 with_roles(_Roles, Part) ->
     Part.
 
--doc """
-The roles of a run's nodes by name: the part before `@`, without the unique suffix of `m:peer`.
-Equal roles get the host; then a number.
-""".
+-doc "Nodes' roles by name: the part before `@` without `m:peer`'s suffix, a host, a number.".
 -spec roles([Name :: binary()]) -> #{Name :: binary() => Role :: binary()}.
 roles(Names) ->
     Common = [{Name, without_unique(Name)} || Name <- lists:uniq(Names)],

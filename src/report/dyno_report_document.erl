@@ -82,10 +82,7 @@ decimals(Value, _Decimals) ->
 threshold(Verdict) ->
     get(~"threshold", Verdict, #{}).
 
--doc """
-The decisions of a recording, for CI systems: whether it was completed, then each verdict. A verdict
-without a value is an error.
-""".
+-doc "A recording's decisions for CI: completed, then the verdicts; without a value an error.".
 -spec verdicts(object()) -> [judged(), ...].
 verdicts(Document) ->
     Verdicts = get(~"verdicts", Document, []),

@@ -176,10 +176,7 @@ subscribe(Session, Most) -> gen_server:call(Session, {subscribe, Most}, ?TIMEOUT
 -spec ready(session()) -> ok.
 ready(Session) -> gen_server:cast(Session, {ready, self()}).
 
--doc """
-Ends a window now, not at the next multiple of the interval. If another session shares the node, the
-window goes on.
-""".
+-doc "Ends a window now; if another session shares the node, the window goes on.".
 -spec read(session()) -> ok.
 read(Session) -> gen_server:cast(Session, read).
 

@@ -127,10 +127,7 @@ with_unseen(Nodes, #{labels := Labels} = Sum) ->
 unseen(#{ended := 0, processes := 1}) -> 0;
 unseen(Sum) -> maps:get(unseen, Sum, 0).
 
--doc """
-Whether the timed callbacks do not stand for all: of processes that began and ended, the first and
-last calls are missed, and the quickest lives.
-""".
+-doc "Whether timed callbacks do not stand for all, as of processes that began and ended.".
 -spec is_biased(callback(), sum()) -> boolean().
 is_biased(#{count := All} = Callback, Sum) ->
     dyno_agent_server_parts:is_biased(All + unseen(Sum), missing(Callback, Sum)).
@@ -180,10 +177,7 @@ key(Group, #{labels := Labels}, _Names) ->
 with_key(sink, Labels, Sum) -> Sum#{labels := Labels};
 with_key(Group, Key, #{labels := Labels} = Sum) -> Sum#{labels := Labels#{Group => Key}}.
 
--doc """
-The sums for sinks: by name and module on a node, without process identifiers, whose number is
-unbounded. Returns the known names, too.
-""".
+-doc "The sums for sinks, by name and module on a node, not by process; and the known names.".
 -spec for_sinks(window(), dyno_servers_names:t()) -> {[map()], dyno_servers_names:t()}.
 for_sinks(#{servers := Servers, nodes := Nodes}, Before) ->
     Names = dyno_servers_names:add(Servers, Before),

@@ -61,10 +61,7 @@ bucket of `min` or `max`. Each scheduler has its own cache lines, in 37 kB of me
 -doc "A bucket's number, from 0, ascending with the values.".
 -type index() :: 0..?OVERFLOW.
 
--doc """
-The values until a moment: ascending buckets with a count. Without values, `min` and `max` are
-`undefined`.
-""".
+-doc "The values until a moment; without any, `min` and `max` are `undefined`.".
 -type snapshot() :: #{
     count := non_neg_integer(),
     sum := non_neg_integer(),
@@ -192,10 +189,7 @@ mean(#{count := 0}) ->
 mean(#{count := Count, sum := Sum}) ->
     Sum / Count.
 
--doc """
-The buckets for the recording: `Low` inclusive, `High` exclusive, ascending, without empty ones. The
-overflow bucket ends just above the maximum.
-""".
+-doc "The recording's buckets, `Low` inclusive, `High` exclusive; overflow ends at the maximum.".
 -spec to_recording(snapshot()) ->
     [{Low :: non_neg_integer(), High :: pos_integer(), Count :: pos_integer()}].
 to_recording(#{max := Max, buckets := Buckets}) ->

@@ -63,10 +63,7 @@ median(Values, Level) ->
             {ok, {element(Rank, Sorted), element(Count + 1 - Rank, Sorted), 1 - 2 * Below}}
     end.
 
--doc """
-The rank `K` for `Count` values: the interval is from the `K`-th value to the `K`-th from the end. 0
-if there are too few.
-""".
+-doc "The rank `K` of the interval's ends, from both ends of the values; 0 if these are too few.".
 -spec median_rank(Count :: non_neg_integer(), level()) -> non_neg_integer().
 median_rank(Count, Level) when Level > 0, Level < 1 ->
     Tail = tail(Level),

@@ -73,10 +73,7 @@ half(As, Bs, Level) ->
     Squared = larger((squares(As) + squares(Bs)) / Freedom, 1, As ++ Bs),
     dyno_stats_welch:t_quantile((1 + Level) / 2, Freedom) * math:sqrt(2 * Squared / Count).
 
--doc """
-The same of runs in pairs, each pair measured at one time: the variance is that of the pairs'
-ratios, in which a drift of the machine cancels out.
-""".
+-doc "The same of runs in pairs measured together: a drift of the machine cancels out.".
 -spec paired(As :: [run()], Bs :: [run()], Level :: float()) ->
     {ok, dyno_stats_welch:ratio()} | {error, dyno_stats_welch:reason()}.
 paired(As, Bs, Level) when length(As) =:= length(Bs) ->

@@ -65,10 +65,7 @@ add(Value, #{count := Count, sorted := Sorted} = Sequence) ->
 median(#{sorted := Sorted}) ->
     dyno_stats:median(Sorted).
 
--doc """
-The current interval of the true median, available after every value. Each is valid alone; they
-usually shrink.
-""".
+-doc "The current interval of the true median after each value, valid alone; they usually shrink.".
 -spec interval(t()) -> {ok, {Low :: number(), High :: number()}} | {error, reason()}.
 interval(#{level := Level, count := Count, sorted := Sorted}) ->
     case rank(Count, Level) of
@@ -79,10 +76,7 @@ interval(#{level := Level, count := Count, sorted := Sorted}) ->
             {ok, {Low, lists:nth(Count + 2 - 2 * Rank, FromLow)}}
     end.
 
--doc """
-The rank `k` after `Count` values: the interval is from the `k`-th value to the `k`-th from the end.
-0 if there are too few.
-""".
+-doc "The rank `k` of the interval's ends, from both ends of the values; 0 if these are too few.".
 -spec rank(Count :: non_neg_integer(), dyno_stats_interval:level()) -> non_neg_integer().
 rank(Count, Level) ->
     Needed = -math:log(1 - Level) - ?ROUNDING,

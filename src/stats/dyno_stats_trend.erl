@@ -22,10 +22,7 @@ Kendall, "A new measure of rank correlation", 1938).
 -define(DEVIATE, 2.58).
 -define(FEWEST, 6).
 
--doc """
-The direction, if the medians of the first and the last third also differ by the factor; with both
-medians.
-""".
+-doc "The direction and both medians, if the first and last third differ by the factor.".
 -spec of_values([number()], Factor :: float()) ->
     {up | down | none, Early :: number(), Late :: number()}.
 of_values(Values, _Factor) when length(Values) < ?FEWEST ->

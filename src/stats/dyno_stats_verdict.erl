@@ -31,10 +31,7 @@ higher
 
 -export_type([verdict/0]).
 
--doc """
-The least share that matters by default, for all measured times: two VMs that run the same code
-differ by as much.
-""".
+-doc "The least share that matters by default: VMs that run the same code differ by as much.".
 -spec threshold() -> float().
 threshold() -> 0.03.
 

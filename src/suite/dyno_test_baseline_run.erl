@@ -41,10 +41,7 @@ themselves.
 %% An interval with ends further apart is useless.
 -define(TELLS, 2).
 
--doc """
-Whether halves without instruments precede and follow a run: the suite's choice, by default if calls
-are traced and the load is steady.
-""".
+-doc "Whether halves without instruments surround a run: by default if calls are traced.".
 -spec is_wanted(dyno_suite:options(), #{model := atom(), _ => _}, Traced :: boolean()) -> boolean().
 is_wanted(#{control := auto}, Load, Traced) -> Traced andalso is_steady(Load);
 is_wanted(#{control := Control}, Load, _Traced) -> Control andalso is_repeatable(Load).
@@ -74,18 +71,13 @@ half_ms(DurationMs) ->
 -spec second_warmup_ms(non_neg_integer()) -> non_neg_integer().
 second_warmup_ms(WarmupMs) -> min(WarmupMs, ?SECOND_WARMUP_MS).
 
--doc """
-The interval of a run's load: the option's, or a whole fraction with enough intervals for a
-comparison.
-""".
+-doc "The interval of a run's load: the option's, or a fraction with enough intervals.".
 -spec interval_ms(pos_integer(), pos_integer()) -> pos_integer().
 interval_ms(IntervalMs, DurationMs) ->
     Parts = max(1, (?SLICES * IntervalMs + DurationMs - 1) div DurationMs),
     max(min(IntervalMs, ?LEAST_SLICE_MS), IntervalMs div Parts).
 
--doc """
-Loads the targets for one half; called by the interruptible process. No agent may be attached.
-""".
+-doc "Loads the targets for one half; called by the interruptible process, without an agent.".
 -spec half(first | second, dyno_load:options()) -> {ok, half()} | {error, dyno_error:error()}.
 half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options) ->
     HalfMs = half_ms(DurationMs),

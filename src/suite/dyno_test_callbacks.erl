@@ -116,10 +116,7 @@ invariants(#{form := Form} = Callbacks, Node, Size, Options) ->
 call(#{timeout_ms := TimeoutMs} = Callbacks, Function, Arguments) ->
     call(Callbacks, Function, Arguments, TimeoutMs, dyno_interrupt).
 
--doc """
-Calls a callback with a time limit; the message `Interrupt` ends it. An ended callback ends its
-process: later calls run in a new one.
-""".
+-doc "Calls a callback with a time limit; `Interrupt` ends it, and its process.".
 -spec call(t(), atom(), [term()], pos_integer(), Interrupt :: term()) -> result(term()).
 call(#{module := Module, sandbox := Sandbox}, Function, Arguments, TimeoutMs, Interrupt) ->
     Call = fun() -> apply(Module, Function, Arguments) end,

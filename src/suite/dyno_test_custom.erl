@@ -323,9 +323,7 @@ left(Node, InRunMs, Why, #{probes := Probes} = All) ->
 
 %% Results
 
--doc """
-Lets modules in PerformERL's form process their agents' results, here. A failure fails the run.
-""".
+-doc "Lets modules in PerformERL's form process their agents' results; a failure fails the run.".
 -spec process(t(), dyno_test_callbacks:t()) -> t().
 process(#{probes := Probes} = All, Callbacks) ->
     {Processed, Last} = lists:mapfoldl(

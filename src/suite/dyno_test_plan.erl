@@ -57,9 +57,7 @@ shuffled(Sizes, State0) ->
 id({Size, Repetition}) ->
     dyno_recording_run:id(#{~"size" => Size}, Repetition).
 
--doc """
-The approximate time of a run with its halves without instruments; some loads may end earlier.
-""".
+-doc "The approximate time of a run and its halves; some loads may end earlier.".
 -spec run_ms(dyno_suite:options(), #{model := atom(), _ => _}) ->
     {exactly | at_most, pos_integer()}.
 run_ms(#{warmup_ms := WarmupMs} = Options, Load) ->

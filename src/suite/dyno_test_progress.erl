@@ -34,9 +34,7 @@ its load, the next ones are expected to as well. The share done never shrinks.
     | {load, dyno_suite:load()}
     | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}.
 
--doc """
-A function that one process calls with each event, the number of completed runs, and the run's id.
-""".
+-doc "A function for each event, the number of completed runs, and the run's id; one process.".
 -spec new(dyno_suite:options(), #{progress => fun((progress()) -> ok), _ => _}) ->
     fun((event(), non_neg_integer(), binary() | undefined) -> ok).
 new(#{sizes := Sizes, repeat := Repeat} = SuiteOptions, Options) ->

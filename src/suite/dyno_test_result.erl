@@ -179,10 +179,7 @@ operation(Module) ->
         end,
     dyno_agent_name:mfa({Module, operation, Arity}).
 
--doc """
-The run, as in doc/recording.md, and its verdicts. Samples after the load's end, if known, are left
-out.
-""".
+-doc "The run, as in doc/recording.md, without samples after the load, and its verdicts.".
 -spec run(status(), EndsMs :: integer() | undefined, t()) -> {Run :: part(), Verdicts :: [part()]}.
 run(Status, EndsMs, #{about := About, parts := Parts, verdicts := Verdicts} = Result) ->
     #{load := LoadResult, samples := Samples, baseline := Halves} = Result,

@@ -213,10 +213,7 @@ load_event({run_info, Info}, _NowMs, Run) ->
 load_event({Kind, _} = Told, _NowMs, Run) when Kind =:= metrics; Kind =:= warning ->
     {told(Told, Run), []}.
 
--doc """
-The outcome of a run whose load ended: without success nothing was measured; a custom agent that
-ended, or gave no results, was missing.
-""".
+-doc "The outcome after the load: without a success nothing is measured; agents may be missing.".
 -spec judge(t()) -> outcome().
 judge(#{module := Module, custom := Custom, readings := Readings} = Run) ->
     #{result := Result} = told({readings, Readings}, Run),

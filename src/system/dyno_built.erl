@@ -10,10 +10,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--doc """
-The profile with the most weight by the times of its beam files, and its folders of beam files for
-the code path. `none` if no profile weighs more than 0.
-""".
+-doc "The profile whose beam files weigh most by their times, and its folders, or `none`.".
 -spec folders(file:filename(), fun(([Seconds :: integer()]) -> integer())) ->
     {file:filename() | none, [file:filename()]}.
 folders(Root, Weight) ->

@@ -65,10 +65,7 @@ kernel for the waiting time, and 0.2 us without. Nothing stays open between call
     wait_ns := non_neg_integer() | undefined
 }.
 
--doc """
-The time between two edges. All but the wall time is `undefined` without the NIF, or if the process
-changed its thread.
-""".
+-doc "The time between two edges; only `wall` is known without the NIF, or on another thread.".
 -type interval() :: #{
     wall_ns := integer(),
     cpu_ns := non_neg_integer() | undefined,
@@ -139,10 +136,7 @@ minus(_Later, _Earlier) -> undefined.
 load() ->
     load(folders()).
 
--doc """
-Loads the NIF from one of these folders, if necessary; returns whether the thread's clocks can be
-read then. The library goes with the module.
-""".
+-doc "Loads the NIF from one of these folders; whether the thread's clocks can be read then.".
 -spec load_from([file:filename()]) -> boolean().
 load_from(Folders) ->
     %% No effect if a library is loaded.

@@ -99,9 +99,7 @@ own_paths() ->
         filelib:is_dir(Path)
     ].
 
--doc """
-Evaluates with these folders, or this one, first on the code path, and then removes the new ones.
-""".
+-doc "Evaluates with these folders first on the code path, and then removes the new ones.".
 -spec with_paths(file:filename_all() | [file:filename_all()], fun(() -> Result)) -> Result.
 with_paths(Paths, Fun) ->
     Added =
@@ -130,10 +128,7 @@ write(Folder, [{Module, Binary, _File} | Rest]) ->
         {error, _} = Error -> Error
     end.
 
--doc """
-The compiled code of modules, also from inside an escript. Modules loaded without a file are left
-out.
-""".
+-doc "Modules' compiled code, also from inside an escript, without those that have no file.".
 -spec objects([module()]) -> [object()].
 objects(Modules) ->
     [Object || Module <- Modules, {_, _, _} = Object <- [code:get_object_code(Module)]].
@@ -220,10 +215,7 @@ sent(Node) ->
     Pattern = [{{'$1', ?SENT ++ '_'}, [], ['$1']}],
     remotely(Node, fun() -> call(Node, ets, select, [code_server, Pattern]) end).
 
--doc """
-The modules that `send/2` replaces twice: the node has current and old code of them. The old code
-must be purged first, which asks each of the node's processes.
-""".
+-doc "The modules with current and old code in the node: purging asks each of its processes.".
 -spec replaced(node(), [module()]) -> {ok, [module()]} | {error, reason()}.
 replaced(Node, Modules) ->
     remotely(Node, fun() ->

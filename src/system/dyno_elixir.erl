@@ -120,10 +120,7 @@ add(Library) ->
         {error, _} -> {error, no_elixir}
     end.
 
--doc """
-Compiles and loads an Elixir file, after `start/0`. Returns each module and its object code, in the
-order of the file.
-""".
+-doc "Compiles and loads an Elixir file after `start/0`; returns its modules in order.".
 -spec compile(file:filename()) -> {ok, [{module(), binary()}]} | {error, reason()}.
 compile(Path) ->
     File = unicode:characters_to_binary(Path),

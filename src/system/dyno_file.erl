@@ -59,18 +59,12 @@ written(Path, Access, Bytes, Move) ->
         end
     end).
 
--doc """
-Checks that `write/3` can write there: writes and removes a small file beside it. A missing folder
-is not created: usually its name is mistyped.
-""".
+-doc "Checks, by a small file beside it, that `write/3` can write there; creates no folder.".
 -spec writable(file:filename_all()) -> ok | {error, reason()}.
 writable(Path) ->
     beside(Path, fun(Temporary, _Target) -> file:write_file(Temporary, ~"dyno\n", [raw]) end).
 
--doc """
-Makes a file that only the user can read (mode 0400), unless it exists. Of two concurrent writers
-one gets an error; readers see the whole file.
-""".
+-doc "Makes a file for the user only (mode 0400), unless it exists; readers see it whole.".
 -spec first(file:filename_all(), iodata()) -> ok | {error, reason()}.
 first(Path, Bytes) ->
     written(Path, private, Bytes, fun(Temporary, Target) ->

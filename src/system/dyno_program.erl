@@ -105,10 +105,7 @@ kill(#{port := Port, os_pid := Known}) ->
     after 5000 -> ok
     end.
 
--doc """
-Signals a port's program and its children, by its `os_pid` from `erlang:port_info/2`: `undefined` if
-it had ended.
-""".
+-doc "Signals a port's program and its children, by its `os_pid`; `undefined` if it had ended.".
 -spec signal(string(), {os_pid, non_neg_integer()} | undefined) -> ok.
 signal(_Signal, undefined) ->
     ok;

@@ -75,10 +75,7 @@ attempt(Fun) ->
 call(Sandbox, Fun, TimeoutMs) ->
     call(Sandbox, Fun, TimeoutMs, dyno_interrupt).
 
--doc """
-Evaluates in the sandbox, for any process. The sandbox is killed after the time limit, and when this
-process receives the message `Interrupt`.
-""".
+-doc "Evaluates in the sandbox, which is killed after the time, or at the message `Interrupt`.".
 -spec call(sandbox(), fun(() -> Value), timeout(), Interrupt :: term()) ->
     {ok, Value} | {error, failure()}.
 call(#{pid := Pid} = Sandbox, Fun, TimeoutMs, Interrupt) ->
@@ -145,9 +142,7 @@ take_exit(Pid) ->
     after 0 -> ok
     end.
 
--doc """
-Evaluates in a new process, with a time limit and 2 GB; more memory ends as `{died, killed}`.
-""".
+-doc "Evaluates in a new process, with a time limit and 2 GB; more ends as `{died, killed}`.".
 -spec once(fun(() -> Value), timeout()) -> {ok, Value} | {error, failure()}.
 once(Fun, TimeoutMs) ->
     Trapping = process_flag(trap_exit, true),

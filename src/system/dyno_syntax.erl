@@ -10,10 +10,7 @@
 
 -type location() :: erl_anno:location().
 
--doc """
-The place and reason of an error in tokens of a text that ends at a place: a bracket that is not
-closed, or something that is missing at the end.
-""".
+-doc "The place and reason of an error: an open bracket, or something missing at the end.".
 -spec error([erl_scan:token()], End :: location(), {location(), module(), term()}) ->
     {location(), unicode:chardata()}.
 error(Tokens, End, {At, _, _}) when At >= End ->

@@ -49,10 +49,7 @@ make() ->
             make(Parent, "dyno-", ?TRIES)
     end.
 
--doc """
-Makes a hidden folder in this one, for a file `new` that is then moved up. The caller removes it
-with `remove/2`.
-""".
+-doc "Makes a hidden folder for a file `new` to be moved up; `remove/2` removes it.".
 -spec make(file:filename_all()) -> {ok, file:filename_all()} | {error, reason()}.
 make(Parent) ->
     make(Parent, ".dyno-", ?TRIES).
@@ -123,10 +120,7 @@ remove(Folder) ->
     _ = file:del_dir_r(Folder),
     ok.
 
--doc """
-Removes a folder of `make/1` and the file of this name in it, and nothing else: other users who can
-write to its parent may have replaced the folder by a link.
-""".
+-doc "Removes a folder of `make/1` and its file, nothing else: it may be a link by now.".
 -spec remove(file:filename_all(), file:filename_all()) -> ok.
 remove(Folder, Name) ->
     _ = [file:delete(filename:join(Folder, Of), [raw]) || Of <- [Name, ?MARK]],

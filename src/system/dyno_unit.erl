@@ -86,10 +86,7 @@ base(Dimension) ->
     {Unit, Dimension, {1, 1}} = lists:keyfind(Dimension, 2, ?UNITS),
     Unit.
 
--doc """
-Converts a value to the base unit of its dimension: `{12, ~"ms"}` is `{12000000, ~"ns"}`. Accepts
-units of recordings and those of people.
-""".
+-doc "Converts to the dimension's base unit, `{12, ~\"ms\"}` to `{12000000, ~\"ns\"}`; any unit.".
 -spec to_base(number(), unit()) -> {ok, {number(), unit()}} | error.
 to_base(Value, Unit) ->
     case row(Unit) of

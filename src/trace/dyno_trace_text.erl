@@ -31,9 +31,7 @@ each process. Pure, except `printer/2`.
 -define(MOST_VALUES, 10).
 -define(MOST_OF, 0.5).
 
--doc """
-Prints each item with this function. The calling process keeps items to join with later ones.
-""".
+-doc "Prints each item; the calling process keeps items to join with later ones.".
 -spec printer(options(), fun(([unicode:chardata()]) -> term())) ->
     fun((dyno_trace_item:t()) -> term()).
 printer(Options, Print) ->

@@ -31,9 +31,7 @@ texts: a file makes no atoms (dyno_verify_name).
 -export([recorder/2, fold/3, format_error/1]).
 -export_type([item/0, reason/0]).
 
--doc """
-An event of `dyno_agent_event:from_trace/1`; a process that ran when the recording began; or a gap.
-""".
+-doc "An event of `dyno_agent_event:from_trace/1`, a process that ran at the beginning, or a gap.".
 -type item() ::
     {pid(), dyno_agent_event:event(), TimeNs :: integer()}
     | {process, dyno_agent_event:process(), TimeNs :: integer()}
@@ -50,9 +48,7 @@ An event of `dyno_agent_event:from_trace/1`; a process that ran when the recordi
 -define(MOST_BYTES, 1 bsl 30).
 -define(PIECE, 1 bsl 20).
 
--doc """
-A monitor that writes the events these monitors need to a file in its node, and decides nothing.
-""".
+-doc "A monitor that writes the events these monitors need to a file in its node.".
 -spec recorder(binary(), [dyno_agent_monitor:needs()]) -> dyno_code:object().
 recorder(File, Needs) ->
     Select = lists:uniq(lists:append([Of || #{select := Of} <- Needs])),

@@ -26,10 +26,7 @@ of the file. Monitors over several processes get all events in order of time.
 -define(MOST_REPORTS, 1000).
 -define(MOST_CRASHES, 10).
 
--doc """
-Replays a file for `dyno verify --replay`: a recording of these specifications' properties. `show`
-of the options gets each violation.
-""".
+-doc "Replays a recording of these specifications' properties; `show` gets each violation.".
 -spec run([binary(), ...], binary(), dyno_verify:options()) ->
     {ok, dyno_recording:document()} | {error, dyno_error:error()}.
 run(Specs, File, Options) ->

@@ -103,9 +103,7 @@ records_apart(_Nodes, _Options) ->
 
 host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
--doc """
-Closes the recorded file, if any, and marks whether processes were cut off; an error names the loss.
-""".
+-doc "Closes the recorded file, and marks whether processes were cut off; an error names the loss.".
 -spec recorded(dyno_target:t(), whole | cut_off) -> ok | {error, dyno_error:error()}.
 recorded(#{records := false}, _Whole) ->
     ok;

@@ -28,10 +28,7 @@ existing(Session, How, Flags) ->
         false -> trace:process(Session, existing, How, Flags)
     end.
 
--doc """
-Ends `silent` of all processes. `New`: the flags of processes that begin later. To take a flag of
-theirs makes the runtime forget their tracer, so they are set again.
-""".
+-doc "Ends `silent` of all processes; sets `New` flags again, whose tracer the runtime forgets.".
 -spec audible(trace:session(), New :: [atom()]) -> ok.
 audible(Session, New) ->
     _ = all(Session, false, [silent]),

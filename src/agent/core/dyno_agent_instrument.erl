@@ -80,10 +80,7 @@ processes), `memory` (calls, words, processes), `all`.
 
 -type column() :: tuple().
 
--doc """
-A table of each node: `items` makes its rows from a result, or `none`. `total` merges the items of
-several nodes.
-""".
+-doc "A table of each node: a result's rows, or `none`; `total` merges the items of several nodes.".
 -type table() :: #{
     name := binary(),
     title := binary(),
@@ -142,9 +139,7 @@ Unique call stacks of each node, outermost function first, and their costs in th
     stacks := fun((result()) -> [{[binary(), ...], [number(), ...], #{atom() => binary()}}])
 }.
 
--doc """
-An event or observation during the run; `data` has a JSON form for programs that know the kind.
-""".
+-doc "An event during the run; `data` has a JSON form for programs that know the kind.".
 -type event() :: #{time_ms := number(), kind := binary(), text := binary(), data => term()}.
 
 -doc "A reason to trust the numbers less, and a remedy; `{Value, Unit}` is a quantity.".
@@ -154,9 +149,7 @@ An event or observation during the run; `data` has a JSON form for programs that
 
 -callback about() -> about().
 
--doc """
-The configuration for `c:start_link/1`; `off` if the options need nothing of this instrument.
-""".
+-doc "The configuration for `c:start_link/1`; `off` if the options need nothing of it.".
 -callback config(options()) -> map() | off.
 
 -doc """
@@ -168,10 +161,7 @@ two seconds to end; others end with the agent at once.
 -doc "Counts from now on.".
 -callback restart(pid()) -> ok.
 
--doc """
-Takes a last sample, just before the end of the load: later ones say nothing about the load. Not
-called if the load ends early.
-""".
+-doc "Takes a last sample just before the end of the load; not called if the load ends early.".
 -callback last_look(pid()) -> ok.
 
 -doc "The counts, after the load.".

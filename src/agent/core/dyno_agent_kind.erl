@@ -14,10 +14,7 @@
     | {initial_call, mfa()}
     | {first_call, mfa()}.
 
--doc """
-The kind by `process_info/2`: `registered_name`, `label`, `initial_call` and `{dictionary,
-'$initial_call'}`; `MFA` is the function at which the process was discovered.
-""".
+-doc "The kind by items of `process_info/2`; `MFA`: the function at which it was discovered.".
 -spec of_process([{term(), term()}], mfa()) -> kind().
 of_process(Info, MFA) ->
     case {named(Info), proplists:get_value({dictionary, '$initial_call'}, Info)} of
@@ -52,10 +49,7 @@ named(Info) ->
         {_, Label} -> {ok, {label, shape(Label)}}
     end.
 
--doc """
-Whether the kind is dyno's own: all long-lived agent processes have a label with its modules'
-prefix, and the first one has that name.
-""".
+-doc "Whether it is dyno's own, by the label of all long-lived agent processes, or the name.".
 -spec is_own(kind()) -> boolean().
 is_own({Kind, Name}) when (Kind =:= label orelse Kind =:= registered), is_atom(Name) ->
     lists:prefix("dyno_agent", atom_to_list(Name));

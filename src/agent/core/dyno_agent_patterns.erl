@@ -61,10 +61,7 @@ parse(Text) ->
         _ -> parse_erlang(String, Text)
     end.
 
--doc """
-The module and function at the start of a text in Elixir's spelling, and the rest. The function is
-`_` if there is none.
-""".
+-doc "The module and function (or `_`) that begin a text in Elixir's spelling, and the rest.".
 -spec elixir(string()) -> {ok, module(), atom(), string()} | no.
 elixir(Text) ->
     case re:run(Text, ["^\\s*", ?ELIXIR, "((?s).*)$"], ?LISTS) of
@@ -294,10 +291,7 @@ is_measured(Module, Patterns) ->
         not lists:member(Module, [trace, erts_internal, erl_tracer]) andalso
         matches_module(Module, Patterns).
 
--doc """
-The patterns without a match, neither a loaded function nor a loadable module, each with the nearest
-name.
-""".
+-doc "The patterns with neither a loaded function nor a loadable module, with the nearest name.".
 -spec unmatched([pattern()]) -> [{pattern(), {ok, string()} | none}].
 unmatched(Patterns) ->
     Loaded = loaded(),

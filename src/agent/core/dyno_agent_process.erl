@@ -99,10 +99,7 @@ process and with each change of the code.
 start_link(Module, Config) ->
     gen_server:start_link(Module, Config, [{spawn_opt, [{priority, high}]}]).
 
--doc """
-The same without waiting for its beginning: the caller gets `{started, Pid, Answer}`, with the
-answer of `start_link/2`, or an exit signal.
-""".
+-doc "The same without waiting: the caller gets `{started, Pid, Answer}`, or an exit signal.".
 -spec start(module(), map()) -> pid().
 start(Module, Config) ->
     Options = [link, {priority, high}],
@@ -233,10 +230,7 @@ while(IsTime, Done, Fun, State, [Item | Rest] = Items) ->
         false -> {State, Items}
     end.
 
--doc """
-Whether a breakpoint takes a second or longer, at some instants: a native function that does
-not yield may just have returned. Waits for no longer than that.
-""".
+-doc "Whether a breakpoint takes a second: asked at some instants, as native code may just end.".
 -spec are_breakpoints_slow(Tries :: non_neg_integer()) -> boolean().
 are_breakpoints_slow(0) ->
     false;
@@ -256,17 +250,11 @@ are_breakpoints_slow(Tries) ->
         exit(Pid, kill)
     end.
 
--doc """
-The pause to the next multiple of an interval: timers of several processes then wake a sleeping
-scheduler once.
-""".
+-doc "The pause to the next multiple of an interval: timers together wake a scheduler once.".
 -spec together_ms(pos_integer()) -> pos_integer().
 together_ms(Ms) -> Ms - erlang:system_time(millisecond) rem Ms.
 
--doc """
-The runtime's cost of having woken the calling process by a timer (native). A sleeping scheduler
-then spins for a while (measured with the default +sbwt).
-""".
+-doc "What the runtime spent on waking the caller by a timer (native; with the default +sbwt).".
 -spec waking() -> non_neg_integer().
 waking() ->
     Ns =
@@ -302,10 +290,7 @@ each_beside(Pids, Tag, {Ask, State}) ->
     ok = starts(map_size(Shares)),
     maps:foreach(fun(_, Some) -> spawn_opt(fun() -> Asked(Some) end, [Priority]) end, Shares).
 
--doc """
-Whether proc_lib started the process, as for gen_server and the like. No signal: 0.2 us, instead of
-1.8 for dictionary and label.
-""".
+-doc "Whether proc_lib started it. No signal: 0.2 us, instead of 1.8 for dictionary and label.".
 -spec is_proc_lib(pid()) -> boolean().
 is_proc_lib(Pid) ->
     case process_info(Pid, initial_call) of
@@ -313,10 +298,7 @@ is_proc_lib(Pid) ->
         _ -> false
     end.
 
--doc """
-Starts a process that ends at once, and returns its number: the previous process's plus one. Numbers
-repeat after a million.
-""".
+-doc "Starts a process that ends at once, and returns its number, which repeats after a million.".
 -spec newest() -> {pid(), Number :: non_neg_integer()}.
 newest() ->
     %% Runs none of our code, which is removed soon after the end.
@@ -331,10 +313,7 @@ starts(Count) ->
 own(undefined) -> 0;
 own(Count) -> Count.
 
--doc """
-A number that grows by 1 with each started process, but those of the instruments. One signal to each
-other instrument.
-""".
+-doc "A number that grows by 1 with each process that no instrument starts. Signals instruments.".
 -spec started_by_others() -> number().
 started_by_others() ->
     {_, Number} = newest(),

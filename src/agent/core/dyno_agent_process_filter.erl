@@ -55,10 +55,7 @@ the servers with the most work in the last window.
     queue => mailbox | own
 }.
 
--doc """
-Results of one scan: a group leader's application, and whether a module is of OTP's base. Each takes
-a search.
-""".
+-doc "What one scan searched for: a leader's application, and whether a module is of OTP's base.".
 -type applications() :: #{pid() => atom(), module() => boolean()}.
 
 -define(SYSTEM, [kernel, stdlib]).
@@ -356,10 +353,7 @@ other_name(_Remote) ->
 -spec busiest(t()) -> non_neg_integer().
 busiest(#{selectors := Selectors}) -> lists:max([0 | [N || {busiest, N} <- Selectors]]).
 
--doc """
-Heads of match specifications for arguments of `init_it/6` of starting servers that may match. None
-if only the process itself can tell.
-""".
+-doc "Match heads for `init_it/6` of starting servers that may match; none if only these can tell.".
 -spec births(t()) -> [{gen_server | gen_statem, Head :: [term()]}].
 births(#{selectors := Selectors}) ->
     lists:usort([

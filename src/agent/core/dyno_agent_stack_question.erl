@@ -17,17 +17,12 @@
 -define(MANY_MESSAGES, 1000).
 -define(IO, [prim_file, prim_tty, prim_net, prim_socket]).
 
--doc """
-The stack and other items of `process_info/2`, and whether the process waits at the stack's end.
-""".
+-doc "The stack, items of `process_info/2`, and whether the process waits at the stack's end.".
 -spec ask(pid(), [term()]) -> answer().
 ask(Pid, Items) ->
     answered(Pid, process_info(Pid, [current_stacktrace | Items])).
 
--doc """
-Like `ask/2` and `held/1`, of a process that waited just before: one signal in place of three. In
-rare cases it has run shortly meanwhile, and the stack is of that.
-""".
+-doc "`ask/2` and `held/1` of a process that just waited, in one signal; rarely, it has run since.".
 -spec ask_waiting(pid(), [term()]) -> {answer(), held()}.
 ask_waiting(Pid, Items) ->
     {Messages, Item} = to_hold(Pid),
@@ -62,9 +57,7 @@ answered(Pid, [{current_stacktrace, Frames} | Who]) ->
 
 %% For a process in a dirty scheduler, or waiting for one, another process answers: the reductions
 %% are unchanged. Another ready process may have none, too.
--doc """
-Whether the process was in a dirty scheduler: from status and reductions before the question.
-""".
+-doc "Whether it was in a dirty scheduler, by status and reductions before the question.".
 -spec where(answer(), pid(), {Status :: term(), Reductions :: term()}) ->
     answer() | {ran, normal | dirty, frames(), Who :: [{term(), term()}]}.
 where({ran, [_ | _] = Frames, Who}, Pid, {{status, Status}, Reductions}) ->

@@ -244,10 +244,7 @@ outermost(Head) ->
         false -> Head
     end.
 
--doc """
-Classifies a message: calls and casts of gen_server and gen_statem, gen_event notifications,
-replies.
-""".
+-doc "Classifies a message of gen_server, gen_statem or gen_event, or a reply.".
 -spec traffic(term()) -> traffic().
 traffic(timeout) -> timeout;
 traffic({'$gen_call', From, Request}) -> {call, Request, From};

@@ -25,10 +25,7 @@ call(Pid, MFA, Start, Tag, #{calls := Calls, size := Size} = Open) ->
         calls := Calls#{Pid => [{MFA, Start, Tag} | maps:get(Pid, Calls, [])]}, size := Size + 1
     }.
 
--doc """
-Opens a call that is not shown, as too many came: its return is not that of the call around it, and
-comes with the tag `unseen`.
-""".
+-doc "Opens a call that is not shown: its return has the tag `unseen`, and is not its caller's.".
 -spec unseen(pid(), mfa(), Start :: integer(), t()) -> t().
 unseen(Pid, MFA, Start, #{calls := Calls} = Open) when is_map_key(Pid, Calls) ->
     call(Pid, MFA, Start, unseen, Open);

@@ -29,10 +29,7 @@
     rate => pos_integer() | infinity
 }.
 
--doc """
-The mean size of an event in hundredths of a word, the events that came, and the processes to cut,
-of 1,024.
-""".
+-doc "An event's mean size (words / 100), the events that came, and processes to cut of 1,024.".
 -opaque flow() :: atomics:atomics_ref().
 
 -type config() :: #{

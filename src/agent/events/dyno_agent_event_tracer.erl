@@ -20,10 +20,7 @@
 
 -type state() :: term().
 
--doc """
-`pause` removes the breakpoints of the functions, `resume` sets them again. Returns of open calls
-are still seen.
-""".
+-doc "`pause` removes breakpoints, `resume` sets them again; returns of open calls are still seen.".
 -type answer() :: {ok | pause | resume | {stop, Reason :: term()}, state()}.
 
 -doc "As in `trace:function/4`, which exports no type.".
@@ -56,9 +53,7 @@ are still seen.
     count = 0 :: non_neg_integer()
 }).
 
--doc """
-The reason and the native time of the end, and the number of earlier messages that were dropped.
-""".
+-doc "The reason and native time of the end, and the number of earlier messages dropped.".
 -type ended() :: #{reason := term(), at := integer(), dropped := non_neg_integer()}.
 
 -callback init(term()) -> state().

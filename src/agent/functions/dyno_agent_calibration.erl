@@ -46,10 +46,7 @@
 %% up to 0.3 more or less (bench/calibrated_time).
 -define(UNCERTAIN, 0.3).
 
--doc """
-Measures the overhead in trace sessions of its own: 30 ms. Returns also a process for `rounds/2`,
-and the rounds with one caller.
-""".
+-doc "Measures the overhead, 30 ms; returns also a process for `rounds/2` and a caller's rounds.".
 -spec open(measures()) -> {overhead(), caller(), [float()]}.
 open(Measures) ->
     #{rounds := Rounds, calls := Calls} = ?ALONE,

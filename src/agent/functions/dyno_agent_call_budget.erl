@@ -198,9 +198,7 @@ first_calls(Plan) -> max(1, round(may_cost(Plan) / 2 / ?MESSAGE_NS)).
 -spec is_timed(t()) -> boolean().
 is_timed(#{timed := Timed}) -> Timed =:= open.
 
--doc """
-Estimated calls of uncounted functions, with 95 % intervals, from the calls of all counted ones.
-""".
+-doc "Estimated calls of uncounted functions, with 95 % intervals, from all counted calls.".
 -spec estimates(Counted :: calls(), t()) ->
     #{mfa() => {Calls :: number(), Low :: number(), High :: number()} | unknown}.
 estimates(Counted, Plan) ->

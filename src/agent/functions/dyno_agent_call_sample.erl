@@ -120,10 +120,7 @@ give(Sample, Session) ->
 -spec new() -> stacks().
 new() -> #{of_process => #{}, counts => #{}}.
 
--doc """
-A process has called a function. A chain of tail calls has one caller and returns once, from its
-last function; each of its other functions made the next call.
-""".
+-doc "A call. A chain of tail calls has one caller, and returns once, from its last function.".
 -spec called(pid(), mfa(), mfa() | undefined, stacks()) -> stacks().
 called(Pid, MFA, Caller, #{of_process := All, counts := Counts} = Stacks) ->
     {Next, Made} =

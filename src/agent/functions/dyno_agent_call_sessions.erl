@@ -53,10 +53,7 @@
 %% The flag of a known process whose calls are not traced.
 -define(KEPT, arity).
 
--doc """
-Opens a session of the caller, its window closed. Counts dyno's own calls if rows are wanted at
-times only.
-""".
+-doc "Opens the caller's session, its window closed; counts own calls if rows come only at times.".
 -spec open([dyno_agent_patterns:pattern()], Measures, Rows) -> t() when
     Measures :: #{counts := boolean(), own := boolean()}, Rows :: [row_measure()].
 open(Patterns, #{counts := Counts, own := Own}, Rows) ->
@@ -148,9 +145,7 @@ leave_out(Pids, #{session := Session, self_calls := SelfCalls, window := Window}
     _ = [dyno_agent_self_calls:flag(Session, Pids, off) || Window =:= open],
     Sessions#{left_out := [self() | Pids]}.
 
--doc """
-Times the modules' calls by the selected processes and those they start; without selectors by all.
-""".
+-doc "Times the modules' calls by the selected processes and their children, or by all.".
 -spec open_window([module()], [dyno_agent_process_filter:selector()], t()) -> t().
 open_window(_Modules, _Select, #{rows := []} = Sessions) ->
     Sessions;

@@ -46,9 +46,7 @@
 -type row() ::
     {mfa(), Group :: term(), Calls :: non_neg_integer() | undefined, Ns :: non_neg_integer()}.
 
--doc """
-The reading of a node. On the caller's side `dyno_agent_call_times` makes its result of it.
-""".
+-doc "The reading of a node, of which `dyno_agent_call_times` makes the result.".
 -type reading() :: #{
     %% Without dyno's calls.
     counted := #{mfa() => non_neg_integer()},

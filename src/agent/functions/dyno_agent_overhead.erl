@@ -38,10 +38,7 @@ to its caller, as a share of the overhead; `uncertain_ns`: of a call.
 %% Half an hour's.
 -define(MOST, 3600).
 
--doc """
-Measures the overhead if times are measured: 30 ms. The process that goes on measuring is linked to
-the caller.
-""".
+-doc "Measures the overhead in 30 ms, if times are measured, by a process linked to the caller.".
 -spec open([dyno_agent_call_sessions:measure()]) -> t().
 open(Measures) ->
     case lists:member(call_time, Measures) of
@@ -122,10 +119,7 @@ factor(_) -> 1.0.
 
 median(List) -> lists:nth((length(List) + 1) div 2, lists:sort(List)).
 
--doc """
-The overhead of a call when counting began, by number of calling processes, for the sums of
-overheads.
-""".
+-doc "The overhead of a call when counting began, by number of callers, to sum up overheads.".
 -spec first_ns(t()) -> fun((Callers :: number()) -> number()).
 first_ns(none) -> fun(_Callers) -> 0.0 end;
 first_ns(#{overhead := Overhead}) -> fun(N) -> dyno_agent_calibration:overhead_ns(N, Overhead) end.

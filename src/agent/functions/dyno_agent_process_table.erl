@@ -41,9 +41,7 @@
     | {name, id(), dyno_agent_processes:group()}
     | {throttled, #{mfa() => id()}}.
 
--doc """
-The scan of a process that was alive at the last one: it has not run since, has run, or has ended.
-""".
+-doc "How a process was found that lived at the last scan: not run since, has run, or ended.".
 -type sample() ::
     {idle, id(), Bytes :: pos_integer()}
     | {ran, id(), Bytes :: non_neg_integer(), Queue :: non_neg_integer()}
@@ -95,10 +93,7 @@ write(Change, {Processes, Groups}) ->
     end,
     ok.
 
--doc """
-Counts reductions from now on; returns the live processes by group, and the processes ended since
-the last scan.
-""".
+-doc "Counts reductions from now on; returns live processes by group, and those that ended since.".
 -spec restart(t()) -> {#{id() => pos_integer()}, Ended :: [pid()]}.
 restart({Processes, _}) ->
     lists:foldl(
@@ -116,10 +111,7 @@ restart({Processes, _}) ->
         ets:select(Processes, [{?SAMPLED, [], [{{'$1', '$2'}}]}])
     ).
 
--doc """
-Samples the first processes; rows may come and go until `end_scan/1`. 1 us a process that has not
-run since the last scan, else 5 us.
-""".
+-doc "Samples the first processes until `end_scan/1`: 1 us each, 5 us if it has run since.".
 -spec scan(t()) -> {[sample()], continuation()} | done.
 scan({Processes, _} = Table) ->
     true = ets:safe_fixtable(Processes, true),

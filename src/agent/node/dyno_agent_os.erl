@@ -102,10 +102,7 @@ parse(Texts, TimeNs) ->
         gauges => maps:from_list(lists:append(Gauges))
     }.
 
--doc """
-Processor time of the node's process, within 10 ms. The runtime's own statistics leave out system
-time: in a node that writes to sockets that may be most.
-""".
+-doc "The emulator's processor time, within 10 ms, with system time, which may be most of it.".
 -spec processor_ns() -> non_neg_integer().
 processor_ns() ->
     case process_cpu(read_files([?PROCESS_STAT])) of

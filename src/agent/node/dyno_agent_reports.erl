@@ -20,10 +20,7 @@ Ref = monitor(process, Owner),
 receive {'DOWN', Ref, process, Owner, _} -> trace:session_destroy(Session) end.
 """).
 
--doc """
-The caller gets the reports until it ends. `false` before OTP 28: there they exist once for a node,
-which is not dyno's to take.
-""".
+-doc "The caller gets the reports until it ends; `false` before OTP 28: a node has one receiver.".
 -spec open(LongMs :: pos_integer()) -> boolean().
 open(LongMs) ->
     {module, trace} = code:ensure_loaded(trace),

@@ -143,10 +143,7 @@ waited(Standing) ->
     Edges = edges(lists:sublist(callers(Standing), ?MOST_CALLS)),
     lists:uniq([To || {_, To} <- Edges, is_here(To)]) -- [Pid || {Pid, _} <- Standing].
 
--doc """
-Calls by processes with these stacks, and by their servers: caller, monitored server, and in which
-function each is.
-""".
+-doc "Calls by processes with these stacks: caller, monitored server, and each one's function.".
 -spec calls([{pid(), [mfa()]}]) ->
     [#{from | to | in | to_in := binary(), from_name | to_name := binary()}].
 calls(Standing) ->
@@ -298,10 +295,7 @@ relations(Pid, Queue, Links) ->
         _ -> #{}
     end.
 
--doc """
-The size of the binaries that each group of these processes refers to, of their heaps, and of what
-was in these after their last collections.
-""".
+-doc "The sizes of each group's binaries, of its heaps, and of these after their collections.".
 -spec holders([pid()]) ->
     [
         #{

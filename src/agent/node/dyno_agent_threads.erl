@@ -29,10 +29,7 @@
     clocks := #{pos_integer() => clock()}
 }.
 
--doc """
-Sums of all schedulers of a kind; only `worked_ns` without a clock. `slices`: how often the threads
-got a processor.
-""".
+-doc "Sums of a kind's schedulers, only `worked_ns` without a clock; `slices`: turns of threads.".
 -type times() :: #{
     worked_ns := non_neg_integer(),
     cpu_ns => non_neg_integer(),

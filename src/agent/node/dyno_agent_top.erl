@@ -27,10 +27,7 @@ memory 3 us more.
 
 -type view() :: processes | applications | supervisors | dyno_agent_top_views:view().
 
--doc """
-What to show, the column to sort by, the number of rows, and a text that rows must contain; for
-processes also `app:NAME`, those of an application.
-""".
+-doc "The view, sort column, most rows, and a text that rows contain, of processes `app:NAME`.".
 -type ask() :: #{view := view(), sort := atom(), most := pos_integer(), filter := binary()}.
 
 -type reading() :: #{

@@ -113,9 +113,7 @@ flag(Flags, Pid, How, #{session := Session}) ->
         error:badarg -> ok
     end.
 
--doc """
-Lets processes that begin with these arguments of `init_it/6` of their behaviour flag themselves.
-""".
+-doc "Lets processes flag themselves that begin with these arguments of `init_it/6`.".
 -spec births([{gen_server | gen_statem, [term()]}], t()) -> t().
 births(Births, #{births := Births} = Times) ->
     Times;

@@ -362,10 +362,7 @@ peers(What, Read) ->
      || Peer <- lists:seq(1, ?PEERS), Count <- [Read(number({What, Peer}))], Count > 0
     }.
 
--doc """
-A histogram of buckets of four. The sum takes the middles of the buckets (within 1.6 %), the
-extremes the bounds of the outermost ones (within 3 %).
-""".
+-doc "A histogram of buckets of four: its sum is within 1.6 %, its extremes are within 3 %.".
 -spec histogram([{non_neg_integer(), pos_integer()}]) -> histogram().
 histogram([]) ->
     none;

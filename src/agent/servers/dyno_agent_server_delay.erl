@@ -99,10 +99,7 @@ woken({Number, Now, Left}, Delay) ->
             {With, Count, Without, {Number + Left, Since}}
     end.
 
--doc """
-Before the message of this number is received, the queue was seen with these lengths, the message
-included.
-""".
+-doc "Before it received this message, these queue lengths were seen, the message included.".
 -spec stood(pos_integer(), [{At :: integer(), Queue :: non_neg_integer()}], t()) -> t().
 stood(Number, Seen, Delay) ->
     See = fun({At, Queue}, Known) -> add(Number - 1 + Queue, At, Known) end,

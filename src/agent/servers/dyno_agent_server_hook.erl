@@ -141,10 +141,7 @@ buckets(What, #{series := Series}) ->
     },
     maps:get(map_get(What, Ids), Series, []).
 
--doc """
-The debug function for `sys` to install, as a triple: `sys` reads a pair differently. Continues with
-the counters of an earlier hook.
-""".
+-doc "The debug function for `sys`, as a triple; continues with the counters of an earlier hook.".
 -spec debug(pid(), dyno_agent_server_counters:t(), shared()) -> {term(), fun(), term()}.
 debug(Pid, Counters, #{clock := Clock} = Shared) ->
     Now = erlang:monotonic_time(nanosecond),

@@ -48,10 +48,7 @@
     followed := boolean()
 }.
 
--doc """
-How and when a process came to terminate, and the time of terminate. `failed` is a stop that counts
-as a crash.
-""".
+-doc "How and when a process terminated, and how long; `failed` is a stop that counts as a crash.".
 -type ending() :: {
     exception | stop | failed | {init, Why :: term()},
     At :: integer(),

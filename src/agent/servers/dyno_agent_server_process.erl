@@ -88,10 +88,7 @@
 -define(NOT_YET, ~"it has not answered sys yet").
 -define(MANAGER, ~"event managers tell sys nothing of the end of a callback").
 
--doc """
-A process with its queue length, known since this time. If its beginning was seen, the runtime has
-timed all of its calls.
-""".
+-doc "A process known since this time; if its beginning was seen, all of its calls were timed.".
 -spec new(dyno_agent_process_filter:process(), Queue, {found | begun, integer()}) -> t() when
     Queue :: non_neg_integer().
 new(#{pid := Pid} = Server, Queue, {How, From}) ->
@@ -223,10 +220,7 @@ text(Format, Arguments) ->
 -spec is_ended(t()) -> boolean().
 is_ended(#{state := State}) -> State =/= alive.
 
--doc """
-Begins a window; takes the callbacks a second of the last one, and the run time of the callback at
-its end.
-""".
+-doc "Begins a window; takes callbacks a second, and the run time of the callback at its end.".
 -spec next(number(), non_neg_integer(), integer(), t()) -> t().
 next(Rate, RanNs, Now, #{queue_now := Queue, hook_time := Hook, flag_time := Flag} = Process) ->
     Process#{
@@ -401,10 +395,7 @@ is_served(Name, gen_event) ->
 is_served(Name, _Behaviour) ->
     is_message(Name).
 
--doc """
-Whether a callback is for a message that is done then: no continuation, no event that a state
-machine postponed or gave itself.
-""".
+-doc "Whether it is for a message done then: no continuation, postponed or internal event.".
 -spec is_message(binary()) -> boolean().
 is_message(Name) ->
     not lists:member(Name, [~"init", ~"terminate", ~"handle_continue", ~"start child"]) andalso

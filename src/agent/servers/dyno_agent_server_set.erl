@@ -119,10 +119,7 @@ drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = S
     _ = [ok = Flag(Pid, false) || Flagged],
     Set#{measured := Rest, ended := Ended - length([Pid || is_ended(One)])}.
 
--doc """
-Scans if processes were started since the last time, in at most a hundredth of the time: listing all
-takes 0.6 ms and more, even on an idle node.
-""".
+-doc "Scans if processes were started since: 0.6 ms and more, so for a hundredth of the time.".
 -spec scan_due(t()) -> t().
 scan_due(#{newest := Before} = Set) ->
     case {dyno_agent_process:newest(), unselected(Set)} of
@@ -493,10 +490,7 @@ queue(Length, _Hook) -> Length.
 
 %% Beginnings and ends
 
--doc """
-A process has begun to serve: measured from its first message on. The time of init counts for the
-process and for its supervisor.
-""".
+-doc "A process serves: measured from its first message on. Counts init, also for the supervisor.".
 -spec begun(dyno_agent_server_life:birth(), dyno_agent_servers:level(), t()) -> t().
 begun({Pid, {Behaviour, Module, {named, Name}}, At, InitNs}, Level, Before) ->
     Set = begun({Pid, {Behaviour, Module, undefined}, At, InitNs}, Level, Before),

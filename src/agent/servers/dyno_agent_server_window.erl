@@ -21,9 +21,7 @@
     managers := #{pid() => dyno_agent_server_managers:busy()}
 }.
 
--doc """
-The additional time of a callback: with the hook, with a close look, and timed by the runtime.
-""".
+-doc "What a callback costs with the hook, with a close look, and timed by the runtime.".
 -type probes() :: #{
     hook := non_neg_integer(), look := non_neg_integer(), flag := non_neg_integer()
 }.
@@ -151,10 +149,7 @@ busy(Before, After) when length(Before) =:= length(After) ->
 busy(_Before, _After) ->
     0.0.
 
--doc """
-The share of the busy time that the schedulers were on a processor, between two readings `Ns` apart:
-less than 1 if other programs had the processors.
-""".
+-doc "The share of busy time, over `Ns`, in which no other program had the processors.".
 -spec on_processor(
     Before :: [tuple()], {[tuple()], ProcessorNs :: integer()}, Ns :: pos_integer()
 ) -> float().

@@ -128,10 +128,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     words := integer() | undefined
 }.
 
--doc """
-A stage of GenStage. Values that only another stage knows are undefined if that stage is not
-measured.
-""".
+-doc "A stage of GenStage; what only an unmeasured stage knows is undefined.".
 -type stage() :: #{
     kind := producer | producer_consumer | consumer | unknown,
     demand_asked := non_neg_integer() | undefined,

@@ -95,10 +95,7 @@ start. A system call of foreign code that does not restart after a signal may re
 -define(SAMPLE_NS, 7000).
 -define(DEADLINE_MS, 86_400_000).
 
--doc """
-Starts sampling for an instrument, the calling process. If this emulator cannot be sampled, the
-reason is an error only if sampling is required.
-""".
+-doc "Samples for the calling process; only if required, an unknown emulator is an error.".
 -spec start_link(dyno_agent_stacks:cpu(), dyno_agent_stack_kinds:t()) ->
     {ok, pid() | {refused, reason()}} | {error, {?MODULE, reason()}}.
 start_link(#{library := Library, use := Use}, Kinds) ->

@@ -106,10 +106,7 @@ addresses({_, _, Back, _, _, Inner, Outer, _}) -> addresses([Back | Inner], Oute
 
 addresses(Inner, Outer) -> [Address - 1 || Address <- Inner ++ Outer].
 
--doc """
-The stack of a sample: `Name` of an address; `Leaf` of the innermost return address and the address
-in C code.
-""".
+-doc "The stack of a sample. `Name`: of an address; `Leaf`: of the innermost one and of C code.".
 -spec path(
     dyno_agent_cpu_nif:sample(),
     fun((dyno_agent_cpu_nif:address()) -> mfa() | unknown),

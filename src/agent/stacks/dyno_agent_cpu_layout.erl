@@ -61,10 +61,7 @@ supported(Flavour, System, Machine) ->
             {error, {not_supported, emulator}}
     end.
 
--doc """
-Finds the layout, from snapshots of a process in several states, each with its address on a dirty
-scheduler, and the ranges of Erlang code.
-""".
+-doc "Finds the layout by snapshots of a process, each with its address, and by the code's ranges.".
 -spec find([{seen(), Dirty :: dyno_agent_cpu_nif:snapshot()}, ...], [dyno_agent_cpu_nif:range()]) ->
     {ok, dyno_agent_cpu_nif:layout()} | {error, reason()}.
 find(All, Code) ->

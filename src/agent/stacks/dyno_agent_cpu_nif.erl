@@ -34,9 +34,7 @@
 -type address() :: non_neg_integer().
 -type range() :: {Low :: address(), High :: address()}.
 
--doc """
-The key of the thread's data, and offsets in it and in a process, in bytes; `Next` is -1 if unknown.
-""".
+-doc "The thread data's key, and offsets there and in a process, in bytes; `Next` may be -1.".
 -type layout() :: {
     Key :: non_neg_integer(),
     Current :: non_neg_integer(),
@@ -175,9 +173,7 @@ drain(_Session, _Most) -> missing().
 -spec waiting(session()) -> non_neg_integer().
 waiting(_Session) -> missing().
 
--doc """
-Processor time of the emulator and of each thread, and the thread's intervals without a sample.
-""".
+-doc "Processor time of the emulator and its threads, and threads' intervals without a sample.".
 -spec clocks(session()) ->
     {ProcessNs :: non_neg_integer(), [{ThreadNs :: non_neg_integer(), Lost :: non_neg_integer()}]}.
 clocks(_Session) -> missing().

@@ -36,9 +36,7 @@ layout(Code) ->
         dyno_agent_cpu_layout:find(Seen, Code)
     end.
 
--doc """
-Whether a session finds the known functions. Takes 50 ms of processor time, up to 20 times more.
-""".
+-doc "Whether a session finds known functions: 50 ms of processor time, at most 20 times that.".
 -spec test(dyno_agent_cpu_nif:session(), dyno_agent_cpu_frames:t()) ->
     {ok, dyno_agent_cpu_frames:t()} | {error, reason()}.
 test(Session, Frames) ->

@@ -51,9 +51,7 @@
 -define(OWN, 20).
 -define(NUMBER_BITS, 28).
 
--doc """
-A census that lists all processes when the last list took one part of `ListEvery` of the time since.
-""".
+-doc "Lists all processes if that last took less than a part, `ListEvery`, of the time since.".
 -spec new(ListEvery :: pos_integer()) -> t().
 new(ListEvery) ->
     #{

@@ -63,9 +63,7 @@ limit(DelayNs, Queue, #{threads := Threads, ready := Before, proven := Proven} =
         LimitNs -> {LimitNs, Ready, Next#{proven := Proven + 1}}
     end.
 
--doc """
-Marks the late answers, and all that were asked after one; and limits the weight of ready processes.
-""".
+-doc "Marks late answers, and those asked after one; limits the weight of ready processes.".
 -spec weigh([{Answer, TookNs :: integer()}], LimitNs :: integer()) -> [Answer] when
     Answer :: {pid(), Weight :: number(), where()}.
 weigh(Answers, LimitNs) ->

@@ -20,9 +20,7 @@
     of_all := number()
 }.
 
--doc """
-A registered name; one of a kind that was asked completely; or one that counts for this number.
-""".
+-doc "A registered name; one of a kind asked completely; or one that counts for this number.".
 -type kind() :: {name, atom()} | {each, number()} | {some, number()}.
 
 -doc "Waits for a message, is suspended (by a busy port), or is in a system call.".
@@ -55,10 +53,7 @@ new() ->
         of_all => 0
     }.
 
--doc """
-Chooses processes to ask: some with names, some with waiting messages, some others; and the number
-of others.
-""".
+-doc "Chooses whom to ask: some with names, or messages, and some others, with their number.".
 -spec choose(Queued :: [pid()], dyno_agent_stack_census:t()) ->
     {[{pid(), kind()}], Others :: non_neg_integer()}.
 choose(Queued, Census) ->

@@ -103,9 +103,7 @@ The first event, `spawned`, and `exit` always come.
 -doc "The result of a step; `crashed` after an exception.".
 -type outcome() :: decision() | crashed().
 
--doc """
-`complete`: from `spawned` on; `partial`: from the middle; `gap`: cut off by a limit or a fault.
-""".
+-doc "`complete`: from `spawned` on; `partial`: from the middle; `gap`: cut off.".
 -type trace_state() :: complete | partial | gap.
 
 -type report() :: #{
@@ -137,18 +135,12 @@ The first event, `spawned`, and `exit` always come.
 -callback ended(state()) -> {verdict(), explanation()} | none.
 -doc "The monotonic time of the next `c:timeout/2`.".
 -callback deadline(state()) -> infinity | TimeNs :: integer().
--doc """
-The time follows the events, slightly behind the clock: no event from before the deadline comes any
-more.
-""".
+-doc "The time follows the events, behind the clock: none from before the deadline still comes.".
 -callback timeout(TimeNs :: integer(), state()) -> decision().
 -doc "The key of an event, or `none`.".
 -callback key(dyno_agent_event:event(), process()) -> {ok, term()} | none.
 
--doc """
-Whether the property names this event; default: each event of `c:needs/0`. A process without such
-events proves nothing.
-""".
+-doc "Whether it names this event, by default of `c:needs/0`; without one nothing is proven.".
 -callback names(dyno_agent_event:event()) -> boolean().
 
 -optional_callbacks([event/4, ended/1, deadline/1, timeout/2, key/2, names/1]).
@@ -159,10 +151,7 @@ needs(Module) ->
     Defaults = #{property => atom_to_binary(Module), key => false, warnings => []},
     maps:merge(Defaults, Module:needs()).
 
--doc """
-Maps processes to monitors, by the monitors' selectors or the configuration's. Modules of
-applications are this node's.
-""".
+-doc "Maps processes to monitors by selectors; modules of applications are this node's.".
 -spec table([module()], #{select => [selector()], atom() => term()}) ->
     dyno_agent_process_filter:table(module()).
 table(Monitors, Config) ->
@@ -291,10 +280,7 @@ names(Module, Event) ->
         ?CRASHED
     end.
 
--doc """
-After an outcome: whether the monitor goes on, with which state, and the report. Events are newest
-first.
-""".
+-doc "After an outcome: whether the monitor goes on, its state, the report; newest events first.".
 -spec decided(outcome(), module(), process(), integer(), Events, trace_state()) ->
     {{on, state()} | off, [{verdict, report()} | {crashed, module(), process(), term()}]}
 when

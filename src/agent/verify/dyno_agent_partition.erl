@@ -28,10 +28,7 @@
     reorder_ns => non_neg_integer()
 }.
 
--doc """
-`ignore`: no event of the process is needed, except new names and labels; `follow`: all events are
-needed from now on.
-""".
+-doc "`ignore`: no event but new names and labels is needed; `follow`: all are, from now on.".
 -type effect() ::
     {opened, dyno_agent_event:process(), [module()]}
     %% A process with a partition also belongs to this monitor.

@@ -257,10 +257,7 @@ open(Verdicts) ->
 open_again(Verdicts) ->
     get(again, Verdicts) - get(again_partial, Verdicts) - get(again_gap, Verdicts).
 
--doc """
-The tracer is lost: open partitions get a gap, without decisions of their monitors, and further
-processes may be missed. Returns the number of partitions.
-""".
+-doc "The tracer is lost: open partitions get an undecided gap. Returns their number.".
 -spec lost(t()) -> non_neg_integer().
 lost(#{monitors := Monitors} = Verdicts) ->
     Open = open(Verdicts),

@@ -72,10 +72,7 @@ inner(Tuple) when is_tuple(Tuple) -> tuple_to_list(Tuple);
 inner(Map) when is_map(Map) -> maps:keys(Map) ++ maps:values(Map);
 inner(_) -> [].
 
--doc """
-The leaves of a value, and the functions that make the value from the leaves; call the first. A
-value without evaluated funs is its own leaf and needs no function.
-""".
+-doc "A value's leaves, and functions that make it of them (call the first); maybe none.".
 -spec split(Name :: atom(), term()) -> {Leaves :: term(), [erl_parse:abstract_form()]}.
 split(Name, Value) ->
     case contains(Value) of

@@ -244,10 +244,7 @@ constant_of(_Name, {function, _, Fun}) -> Fun;
 constant_of(runner, {calls, Calls}) when length(Calls) > ?MOST_INLINE -> Calls;
 constant_of(_Name, {calls, Calls}) -> list_to_tuple([A || {_, _, A} <- Calls]).
 
--doc """
-Whether the compiler leaves no work: it computes the result, or the code only returns an argument;
-or the code only calls a function for which this is true.
-""".
+-doc "Whether the compiler leaves no work: of the code, or of the only function that it calls.".
 -spec constant(module(), term()) -> no | inline | {called, mfa()}.
 constant(Module, {forms, Arity, Clause}) ->
     Forms = [

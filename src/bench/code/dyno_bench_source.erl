@@ -59,10 +59,7 @@ parsed({Name, Text, _} = Source, Tokens) ->
             end
     end.
 
--doc """
-Source that is only a fun means the fun's function: its call is measured, because making the fun is
-hardly ever meant.
-""".
+-doc "Source that is only a fun means its function: making the fun is hardly ever meant.".
 -spec called(part()) -> part().
 called({forms, 0, {clause, _, [], [], [Fun]}} = Part) ->
     case Fun of
@@ -129,10 +126,7 @@ syntax({Name, Text, _}, {{Line, Column}, Module, Reason}) ->
 syntax(Source, {Line, Module, Reason}) when is_integer(Line) ->
     syntax(Source, {{Line, 1}, Module, Reason}).
 
--doc """
-The first compiler error with a place in one of the texts; `none` if there is none, as with other
-languages.
-""".
+-doc "The first compiler error with a place in one of the texts.".
 -spec place(
     [{Part :: file:filename(), [{term(), module(), term()}]}],
     Names :: [atom()],

@@ -20,9 +20,7 @@ extras(#{level := Level} = Options, Candidates) ->
             dyno_bench_metric:kind(maps:get(metric, Options, time)) =:= side_effects,
     [{side_effects, dyno_bench_metric:runs(Candidates, Level)} || SideEffects].
 
--doc """
-Adds extras to a candidate. Only one code of a node at a time, because extras look at all processes.
-""".
+-doc "Adds extras to a candidate, of one code of a node at a time: they look at all processes.".
 -spec measure([extra()], dyno_bench_side_effects:subject(), dyno_bench_engine:candidate()) ->
     dyno_bench_engine:candidate().
 measure([], _Subject, Candidate) ->

@@ -37,10 +37,7 @@
 
 -define(MAX, 10_000).
 
--doc """
-Sends `{dyno_bench_member, node(), {started | report, ...}}` to `Sink`. The calling process holds
-the run's slot until it ends.
-""".
+-doc "Sends `{dyno_bench_member, node(), Report}`; the caller holds the run's slot until it ends.".
 -spec run(order(), pid()) -> ok | {error, dyno_error:error()}.
 run(#{interval_ms := IntervalMs} = Order, Sink) ->
     ok = dyno_agent_vm:enable(),

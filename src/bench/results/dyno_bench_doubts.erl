@@ -36,10 +36,7 @@
 -define(MUCH, 1000).
 -define(A_CALL, 1).
 
--doc """
-By number. Candidates without doubts have no entry. If times do not decide, only changing work is
-doubtful: words and reductions are exact counts.
-""".
+-doc "By number, if any. If times do not decide, only changing work is doubtful.".
 -spec doubts(dyno_bench_engine:result()) ->
     #{dyno_bench_comparison:candidate() => [doubt(), ...]}.
 doubts(#{candidates := Candidates} = Result) ->

@@ -50,9 +50,7 @@ heaps() ->
         ]
     }.
 
--doc """
-Verdicts that depend on the heap, and times that do in modes that leave the heap to the runtime.
-""".
+-doc "Verdicts that depend on the heap, and times in modes that leave the heap to the runtime.".
 -spec findings([binary()], dyno_bench_engine:result()) -> [dyno_finding:t()].
 findings(Labels, #{heaps := #{words := Words} = Ends}) ->
     Depending = dyno_bench_heap:depends(Ends, dyno_stats_verdict:threshold()),

@@ -76,10 +76,7 @@ ends(Text) ->
 or_head(~"") -> ~"HEAD";
 or_head(Revision) -> Revision.
 
--doc """
-Builds revisions of the project in the current folder. The benchmark's options apply unless the
-settings have their own.
-""".
+-doc "Builds revisions of the project here; the benchmark's options are the settings' defaults.".
 -spec open(settings(), Options :: #{atom() => term()}) ->
     {ok, built()} | {error, dyno_error:error()}.
 open(Settings, Others) ->

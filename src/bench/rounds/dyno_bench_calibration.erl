@@ -66,10 +66,7 @@ timed(Epochs, N) ->
     EpochNs = lists:max([1, ElapsedNs | [Ns || #{wall_ns := Ns} <- Measured]]),
     {Measured, {ordinary(Measured), needed_ns(length(Measured)), EpochNs}}.
 
--doc """
-Gives slow codes the iterations of the fastest, within limits. With very many workers the number
-matters more: each worker's part is so short that growing the heap counts.
-""".
+-doc "Gives slow codes the iterations of the fastest; with many workers the number matters more.".
 -spec balance(#{Code => calibrated()}, Workers :: pos_integer()) -> #{Code => calibrated()}.
 balance(Needed, Workers) ->
     Most = lists:max([N || _ := {N, _} <- Needed]),

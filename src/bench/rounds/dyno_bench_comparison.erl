@@ -90,10 +90,7 @@ verdict(Low, High, Delta) ->
 is_decided(Pairs) ->
     lists:all(fun(#{verdict := Verdict}) -> Verdict =/= undecided end, Pairs).
 
--doc """
-The least fixed number of rounds that gives every pair an interval, or the median of one candidate:
-the extremes of n values enclose the median with probability 1 - 2^(1-n).
-""".
+-doc "Rounds that give each pair an interval: n values miss the median with probability 2^(1-n).".
 -spec least_rounds(Candidates :: pos_integer(), Level :: float()) -> pos_integer().
 least_rounds(Candidates, Level) ->
     ceil(1 + math:log2(max(1, Candidates * (Candidates - 1) div 2) / (1 - Level))).

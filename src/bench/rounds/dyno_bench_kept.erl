@@ -20,10 +20,7 @@
 -define(MESSAGE_WORDS, 5).
 -define(PROCESS_BYTES, 2_600).
 
--doc """
-Bytes left behind per call, 0 if none are visible: the least of several runs, because the first call
-may make a table that stays.
-""".
+-doc "Bytes left behind per call, the least of several runs, as the first may make a table.".
 -spec measure(fun((pos_integer()) -> kept()), Calls :: pos_integer()) -> float().
 measure(Run, Calls) ->
     Runs = [Run(Calls) || _ <- lists:seq(1, ?TIMES)],

@@ -36,10 +36,7 @@ plan({Candidates, Level}, {RoundMs, BudgetMs}) ->
         _ -> {fixed, max(Fitting, dyno_bench_comparison:least_rounds(Candidates, Level))}
     end.
 
--doc """
-Whether to end after `Rounds` rounds: once `Needed` rounds are done, or if they would take longer
-than the limit. Never before the measuring time is over.
-""".
+-doc "Whether to end after these rounds: enough, or too long; never before the time is over.".
 -spec is_over(
     {Rounds :: non_neg_integer(), ElapsedMs :: integer()}, Needed :: pos_integer(), time()
 ) -> boolean().

@@ -39,10 +39,7 @@ time after at least this number of rounds, but at the latest time in any case.
     | {agreed, Rounds :: pos_integer(), Cv :: float(), Most :: pos_integer()}
     | {decided_until_ms, integer(), Least :: pos_integer(), LatestMs :: integer()}.
 
--doc """
-The round that begins, the number of rounds and the time left at most, if known. Round 0 is the
-calibration.
-""".
+-doc "The round, and the most rounds and time left, if known; round 0 is the calibration.".
 -type progress() :: #{
     round := non_neg_integer(), rounds => pos_integer(), remaining_ms => non_neg_integer()
 }.

@@ -24,10 +24,7 @@
 to_measure() ->
     dyno_code:closure(?ROOTS).
 
--doc """
-A folder for the code path of a VM on this machine. An escript's modules are written once to a
-temporary folder, which `forget/0` removes.
-""".
+-doc "A folder for the code path of a VM here; `forget/0` removes an escript's copy of modules.".
 -spec folder() -> {ok, file:filename_all()} | {error, {?MODULE, reason()}}.
 folder() ->
     {_, _, File} = code:get_object_code(?MODULE),

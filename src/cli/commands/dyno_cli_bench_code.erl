@@ -49,9 +49,7 @@ inputs(Values) ->
     Language = language(Values),
     [{Name, callable(input, Code, Language)} || {Name, Code} <- maps:get(input, Values, [])].
 
--doc """
-Reads codes from texts. A text that ends like a file name is no code: it would be a call of erl/0.
-""".
+-doc "Reads codes. A text that ends like a file's name is none: it would be a call of erl/0.".
 -spec read(dyno_cli_command:values()) -> {ok, measured()} | {error, dyno_error:error()}.
 read(#{code := Texts} = Values) ->
     Options = [input | ?PARTS] ++ maps:values(?PARTS_OF_ALL),

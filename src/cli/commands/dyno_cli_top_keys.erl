@@ -17,10 +17,7 @@
 
 -define(PAGE, 10).
 
--doc """
-Applies a key; `detail` asks for `dyno_cli_top_view:selected/1`, `state` for the state of the open
-process, `ask` for another reading at once.
-""".
+-doc "Applies a key; `detail` and `state` ask for the selected process, `ask` for a new reading.".
 -spec with_key(key(), dyno_cli_top_view:view()) -> {effect(), dyno_cli_top_view:view()}.
 with_key(3, View) ->
     {quit, View};

@@ -235,9 +235,7 @@ portable(Feeds) ->
         end
     end).
 
--doc """
-Opens feeds on this node. Their tables end with the caller.
-""".
+-doc "Opens feeds on this node, until the caller ends.".
 -spec open([feed()], #{
     index := non_neg_integer(),
     nodes := pos_integer(),

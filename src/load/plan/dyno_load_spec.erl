@@ -11,10 +11,7 @@
 
 -type operations() :: #{Kind :: atom() => Weight :: number()}.
 
--doc """
-The wait of a closed load's worker between operations, in milliseconds: constant, uniform, or
-exponential with a mean.
-""".
+-doc "The pause of a closed load's worker, in ms: constant, uniform, or exponential with a mean.".
 -type think() :: number() | {uniform, number(), number()} | {exponential, number()}.
 
 -doc "A checked load; doc/suites.md describes the keys.".

@@ -183,9 +183,7 @@ quantile(Snapshot, Q) ->
         Value -> Value
     end.
 
--doc """
-A search's result is that of the probes at the rate found, or of the last probes if none was found.
-""".
+-doc "A search's result: of the probes at the rate found, or else of the last probes.".
 -spec of_search(dyno_load_search:result(), [{number(), merged()}], merged()) -> merged().
 of_search(#{rate_per_s := Found} = Result, [{Last, _} | _] = Probes, Merged) ->
     Rate =

@@ -38,10 +38,7 @@ gaps(Slow, Workers) ->
     ),
     lists:reverse(Gaps).
 
--doc """
-The quantile of the waits of arrivals at a constant rate in a time with these gaps; `none` if too
-few arrivals meet a gap.
-""".
+-doc "The quantile of waits at a constant rate with these gaps; `none` if few arrivals meet one.".
 -spec open_quantile(float(), Gaps :: [pos_integer()], LengthNs :: pos_integer()) ->
     {ok, float()} | none.
 open_quantile(Q, Gaps, LengthNs) ->

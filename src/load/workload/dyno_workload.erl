@@ -122,10 +122,7 @@ repeat(#{repetitions := Most, progress := Progress} = Options, Results) ->
         false -> repeat(Options, All)
     end.
 
--doc """
-Whether more repetitions would add little: at least three, and the coefficient of variation of the
-mean response time is small, or hardly changed.
-""".
+-doc "Whether repetitions add little: three or more, and the mean times' variation is small.".
 -spec settled([result()]) -> boolean().
 settled(Results) when length(Results) < ?LEAST_REPETITIONS ->
     false;

@@ -40,9 +40,7 @@ Pr(recv). Response times are measured for a random sample of requests.
     options :: options()
 }).
 
--doc """
-Starts at once; sends `{workload_done, Master}` to the given process when all workers have ended.
-""".
+-doc "Starts; sends `{workload_done, Master}` to the process when all workers have ended.".
 -spec start_link(pid(), options()) -> pid().
 start_link(Owner, #{plan := Plan, seed := Seed} = Options) ->
     spawn_link(fun() ->

@@ -8,10 +8,7 @@
 -export([sums/2]).
 -export_type([sums/0]).
 
--doc """
-Numbers of samples: all, those of unknown place, and those of each function, alone and with its
-callees. `cpu_ns`: the time that all stand for.
-""".
+-doc "Samples: all, of unknown place, of each function alone and with callees; their `cpu_ns`.".
 -type sums() :: #{
     cpu_ns := non_neg_integer(),
     all := number(),

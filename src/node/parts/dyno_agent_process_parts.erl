@@ -222,10 +222,7 @@ lifetime(Q) ->
         quantile_ns(Q, Lives, maps:get(live_on, Group, 0))
     end.
 
--doc """
-The quantile of lifetimes, with this number of processes still alive: unknown if a live process may
-be the quantile.
-""".
+-doc "The quantile of lifetimes, unknown if one of the live processes may be the quantile.".
 -spec quantile_ns(float(), dyno_agent_event_histogram:t(), Alive :: non_neg_integer()) ->
     non_neg_integer() | undefined.
 quantile_ns(Q, Lives, Alive) ->

@@ -18,9 +18,7 @@
 
 -type class() :: normal | dirty | io.
 
--doc """
-A function's processor time is its share of the samples, times `cpu_ns`.
-""".
+-doc "A function's processor time: its share of the samples, times `cpu_ns`.".
 -type result() :: #{
     instants := non_neg_integer(),
     %% Those that came too late to see what ran.

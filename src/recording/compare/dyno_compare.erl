@@ -136,10 +136,7 @@ parameters(Old, New, Options) ->
         new => #{K => maps:get(K, New, null) || K <- [~"name", ~"command", ~"started_at"]}
     }.
 
--doc """
-Whether two recordings may be compared: the same command under the same conditions; fewer conditions
-apply to metrics that do not depend on the machine.
-""".
+-doc "Whether they may be compared: the same command, under conditions that the metrics need.".
 -spec comparable(Old, New, all | exact) -> ok | {error, reason()} when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 comparable(#{~"command" := Old}, #{~"command" := New}, _Metrics) when
@@ -174,10 +171,7 @@ load(#{~"command" := Command, ~"parameters" := Old}, #{~"parameters" := New}) ->
     ],
     differences([~"concurrency", ~"load" | Known], Old, New).
 
--doc """
-All changes of common items, of a benchmark by the code's label, of a test by the size; before them
-the items of one recording only. Empty without common items.
-""".
+-doc "The changes of all common codes or sizes; before them the items of one recording only.".
 -spec changes({Old, New}, options()) -> [change()] when
     Old :: dyno_recording:document(), New :: dyno_recording:document().
 changes({Old, New}, Options) ->

@@ -143,9 +143,7 @@ of_metric(Condition, _Metric) ->
 -spec is_exact(t()) -> boolean().
 is_exact(#{subject := Subject}) -> lists:member(Subject, [~"reductions", ~"words"]).
 
--doc """
-The condition as a verdict of a recording; `Failing` has the changes that meet the condition.
-""".
+-doc "The condition as a recording's verdict; `Failing` has the changes that meet it.".
 -spec verdict(t(), [dyno_compare:change()], Failing :: [dyno_compare:change()]) ->
     #{atom() => term()}.
 verdict(#{subject := Subject, share := Share, text := Name} = Condition, Changes, Failing) ->

@@ -324,10 +324,7 @@ functions(Place, Runs) ->
      || Name <- lists:uniq([Name || {Name, _} <- Times]), #{Name := Of} <- [OfEach]
     ].
 
--doc """
-The functions of a test by place, with their shares of the time, or without times their calls;
-`whole` if their table was not cut.
-""".
+-doc "A test's functions by place, with shares of the time, or calls; `whole` if not cut.".
 -spec functions(dyno_recording:document()) ->
     #{Place :: binary() => #{whole := boolean(), functions := #{binary() => metric()}}}.
 functions(#{~"command" := Command} = Document) when

@@ -27,10 +27,7 @@ one side are nearer in time, so they do not show how other programs change.
 
 -define(LEVEL, (dyno_stats_interval:level())).
 
--doc """
-The change of each pair; a ratio within `Threshold` of 1 does not count. Runs may be paired: the
-first of both sides, the second, and so on.
-""".
+-doc "The change of each pair; within `Threshold` there is none. Runs may be paired in order.".
 -spec changes([{Old :: metric(), New :: metric()}], Threshold :: float(), apart | paired) ->
     [dyno_compare:change()].
 changes(Pairs, Threshold, How) ->

@@ -45,10 +45,7 @@ number is less reliable than it looks. `note`: worth knowing, no harm yet.
     weight := number()
 }.
 
--doc """
-A finding of a check. `text` and `severity` are required; `value` is compared with the named limit,
-if any.
-""".
+-doc "A finding of a check with `text` and `severity`; a named limit is compared with `value`.".
 -spec new(atom(), dyno_finding_limits:name() | none, #{atom() => term()}) -> t().
 new(Check, Name, Fields) ->
     {Limit, Unit, Why} = dyno_finding_limits:of_name(Name),
@@ -101,10 +98,7 @@ worst(Findings) ->
     #{severity := Worst} = hd(ranked(Findings)),
     Worst.
 
--doc """
-The findings' verdict on a subject, for the exit status: only critical findings fail. The verdict
-also gets the given fields.
-""".
+-doc "The verdict on a subject: only critical findings fail. Adds the given fields.".
 -spec verdict(Name :: binary(), [t()], #{atom() => term()}) -> #{atom() => term()}.
 verdict(Name, Findings, Fields) ->
     {Result, Text} =
@@ -156,10 +150,7 @@ note(#{check := Check} = Finding) ->
     ),
     Known#{code => Check}.
 
--doc """
-The findings of a recording or a run, without those of its runs: each with its node's role, the
-worst first.
-""".
+-doc "The findings of a recording or a run, not of its runs, with nodes' roles, the worst first.".
 -spec read(dyno_recording:document() | dyno_recording:run()) -> [{Node :: binary() | null, t()}].
 read(Of) ->
     All =

@@ -145,10 +145,7 @@ away(Run, At) ->
         {ok, LongNs, Share} <- [absence(Run)]
     ].
 
--doc """
-The longest time in which no operation succeeded, of intervals in which some were offered,
-and its share of the run.
-""".
+-doc "The longest time without success while operations were offered, and its share of the run.".
 -spec absence(dyno_recording:run()) -> {ok, Ns :: float(), Share :: float()} | none.
 absence(Run) ->
     Points = points(~"load.throughput", Run),

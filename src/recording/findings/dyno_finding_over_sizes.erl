@@ -52,10 +52,7 @@ beyond its limit at the smallest size comes last. The first is not proven to be 
 -define(OTHERS, ~"End the other programs, or test on a machine of its own.").
 -define(DIVIDE, ~"Make its callbacks shorter, or divide its work among several processes.").
 
--doc """
-The findings over the sizes of a test; with one size only on its slowest responses, on offered loads
-and on server processes.
-""".
+-doc "The findings over sizes; of one, on slow responses, offered loads and server processes.".
 -spec findings(dyno_recording:document()) -> [dyno_finding:t()].
 findings(Document) ->
     Sizes = [Sized || {Size, _} = Sized <- dyno_sizes:runs(Document), Size > 0],

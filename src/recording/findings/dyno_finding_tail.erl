@@ -45,10 +45,7 @@ is_far(Run) ->
             false
     end.
 
--doc """
-The waiting process, the time without a success, or the share of the processors that other programs
-took, for the finding's sentence, if any, and advice.
-""".
+-doc "For a finding: the process, the time without success, or other programs' share; advice.".
 -spec cause(dyno_recording:run(), Others :: number()) ->
     {Cause :: unicode:chardata(), Evidence :: binary(), Advice :: binary()}.
 cause(Run, Others) ->

@@ -75,10 +75,7 @@ parse(Chars) ->
             {error, {~"", 0, not_utf8}}
     end.
 
--doc """
-Checks before a measurement whether a threshold can be decided: the metric, table or field exists,
-and its unit fits the limit's dimension.
-""".
+-doc "Checks before measuring whether it can be decided: the metric, field and dimension exist.".
 -spec check(t(), known()) -> ok | {error, reason()}.
 check(#{target := Target, limit := Limit, unit := Unit} = Threshold, Known) ->
     case dyno_threshold_check:problem(Target, {Limit, Unit}, Known) of
@@ -467,10 +464,7 @@ one_sided(Threshold, Place, {Bound, Is, {Low, High}}, Unit) ->
 based(unknown, _Unit) -> unknown;
 based(End, Unit) -> element(2, in_base(End, Unit)).
 
--doc """
-Whether a value between two ends meets a limit; an unknown end is an atom. Unknown if the limit lies
-between the ends.
-""".
+-doc "Whether a value between two ends meets a limit; an unknown end is an atom.".
 -spec decide(Operator :: binary(), Limit :: number(), Low, High) -> pass | fail | unknown when
     Low :: number() | atom(), High :: number() | atom().
 %% An atom is greater than any number.

@@ -30,18 +30,12 @@ one of them, or by all, separated by spaces.
 
 -export_type([target/0, found/0, bound/0, lookup/0]).
 
--doc """
-The subject: a metric or series, or the cell of a table. Without a field, the first value of a row
-of a table over all runs, such as the exponent in `growth`.
-""".
+-doc "A metric, series or cell; without a field the first value of a row, such as the exponent.".
 -type target() ::
     {metric, Name :: binary()}
     | {cell, Table :: binary(), Row :: binary(), Field :: binary() | undefined}.
 
--doc """
-A value in its recorded unit, with its interval if any, or the reason why there is none. An unknown
-end is `unknown`; then the value may be too.
-""".
+-doc "A value with its interval, or why there is none; an unknown end is `unknown`.".
 -type found() ::
     {ok, number(), dyno_unit:unit()}
     | {ok, number() | unknown, dyno_unit:unit(), {Low :: bound(), High :: bound()}}

@@ -67,10 +67,7 @@ failed(Tables) ->
         Errors -> Tables([~"operations"]) ++ Errors
     end.
 
--doc """
-The place and time of measuring. For nodes, the release and schedulers are theirs; dyno's own
-release stands with dyno's version.
-""".
+-doc "Place and time; of nodes, their release, beside dyno's own with its version.".
 -spec environment(dyno_report:document()) -> [binary()].
 environment(Document) ->
     Environment = get(~"environment", Document, #{}),

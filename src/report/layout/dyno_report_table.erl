@@ -39,10 +39,7 @@ last first; then flexible columns shrink further. A sentence is not cut: it take
 -define(READABLE, 28).
 -define(BAR, 20).
 
--doc """
-The table's lines, the titles first, within the layout's width. Optional columns that are empty in
-every row are left out.
-""".
+-doc "The lines within the layout's width, titles first; optional columns without values go.".
 -spec lines([column()], [[cell()]], layout()) -> [iodata()].
 lines(Columns, Rows, Layout) ->
     Titles = [{header, Title} || #{title := Title} <- Columns],

@@ -135,10 +135,7 @@ is_known(Number) when is_number(Number) -> true;
 is_known(#{count := Count}) -> Count > 0;
 is_known(_) -> false.
 
--doc """
-The upper bounds of receivers' histogram buckets, with their text: from 1 us to 10 s, or from 1 to
-10,000.
-""".
+-doc "The upper bounds of receivers' histogram buckets, with their text; times from 1 us to 10 s.".
 -spec bounds(unit()) -> [{pos_integer(), binary()}].
 bounds(ns) ->
     Texts =
@@ -153,10 +150,7 @@ bounds(_Events) ->
 ones_twos_fives(Most, Most) -> [Most];
 ones_twos_fives(N, Most) -> [N, 2 * N, 5 * N | ones_twos_fives(10 * N, Most)].
 
--doc """
-The values of a snapshot in each of these buckets, and above the last. The middle of a snapshot's
-bucket decides: values within 0.4 % of a bound may be on the wrong side.
-""".
+-doc "A snapshot's values in each bucket, and above the last, by the middles of its buckets.".
 -spec counts(dyno_histogram:snapshot(), unit()) -> [non_neg_integer(), ...].
 counts(#{buckets := Buckets}, Unit) ->
     counts(Buckets, [last_bucket(Bound) || {Bound, _} <- bounds(Unit)], 0).

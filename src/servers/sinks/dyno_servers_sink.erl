@@ -44,9 +44,7 @@ with earlier ones. `last`: the reason of the last failure.
     failed := non_neg_integer(), dropped := non_neg_integer(), last := binary() | none
 }.
 
--doc """
-The failed datagrams, posts, events or series of a window, and the reason of the last failure.
-""".
+-doc "What failed in a window, and the reason of the last failure.".
 -type written() :: {Failed :: non_neg_integer(), Why :: dyno_error:error() | none}.
 
 -type reason() :: {exit, term()}.

@@ -205,10 +205,7 @@ rate(Rate, Weight) ->
     Digits = ?RATE_DIGITS + trunc(math:log10(Weight)),
     float_to_binary(Rate, [{decimals, Digits}, compact]).
 
--doc """
-Representative values of a snapshot, at most ten for each `Weight`; the weights of all add up to the
-snapshot's count.
-""".
+-doc "Representative values, at most ten for each `Weight`; weights add up to the count.".
 -spec samples(statsd | dogstatsd, dyno_histogram:snapshot()) ->
     [{Weight :: pos_integer(), [number(), ...]}].
 samples(_Protocol, #{count := 1, min := Min}) ->

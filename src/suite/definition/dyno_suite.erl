@@ -173,17 +173,11 @@ sequence. Search: the highest rate at which an objective holds. doc/suites.md ha
 -doc "Sets up the state shared by all runs.".
 -callback init_suite() -> {ok, SuiteState :: term()}.
 
--doc """
-Sets up a run; returns the target nodes, or none. A node may have its own patterns: `[{Node,
-Patterns}]`, or a map.
-""".
+-doc "Sets up a run; returns nodes, or none, also with patterns: `[{Node, Patterns}]`, or a map.".
 -callback init_run(Size :: pos_integer(), SuiteState :: term()) ->
     {ok, Targets :: targets(), RunState :: term()}.
 
--doc """
-All current target nodes; called every second under load. New nodes are attached; lost nodes are
-noticed anyway.
-""".
+-doc "All current target nodes, every second under load: new ones are attached.".
 -callback targets(RunState :: term()) -> targets().
 
 -doc "The load of a run, if not of Size workers or operations a second.".
@@ -195,10 +189,7 @@ noticed anyway.
 -doc "Prepares a worker in its own process, for example opens its connection.".
 -callback init_worker(Id :: pos_integer(), RunState :: term()) -> {ok, WorkerState :: term()}.
 
--doc """
-One operation, timed from call to return. An exception counts as an error by its reason, and the
-worker restarts with `init_worker/2`.
-""".
+-doc "One operation, timed. An exception is an error, and restarts the worker by `init_worker/2`.".
 -callback operation(WorkerState :: term()) ->
     {ok, WorkerState :: term()} | {error, Reason :: term(), WorkerState :: term()}.
 
@@ -241,10 +232,7 @@ missing(Module) ->
     ],
     (Mandatory -- Exports) ++ Operation.
 
--doc """
-Exported functions that resemble a missing optional callback: with another arity, or with a name
-that differs by a letter or two.
-""".
+-doc "Exports that resemble a missing optional callback: another arity, or a slip in the name.".
 -spec misspelt(module()) -> [{Is :: {atom(), arity()}, Callback :: {atom(), arity()}}].
 misspelt(Module) ->
     Exports = Module:module_info(exports),
@@ -437,10 +425,7 @@ model(Model) ->
 -doc "A target node, and its functions to measure; by default the test's.".
 -type target() :: {node(), [dyno_agent_patterns:pattern()] | default}.
 
--doc """
-Reads the targets of `init_run/2` and `targets/1`: nodes, `{Node, Patterns}`, or a map. No node may
-appear twice: dyno attaches once to each.
-""".
+-doc "Reads the targets of `init_run/2` and `targets/1`; no node may appear twice.".
 -spec targets(term()) -> {ok, [target()]} | error.
 targets(Map) when is_map(Map) ->
     targets(maps:to_list(Map));

@@ -102,9 +102,7 @@ programs_on_path() ->
 
 %% The callbacks
 
--doc """
-PerformERL ignores patterns without a match: these suites name functions that may be missing.
-""".
+-doc "PerformERL ignores patterns without a match, so these suites may name absent functions.".
 -spec form() -> dyno_test_callbacks:form().
 form() ->
     #{
@@ -209,10 +207,7 @@ load(_Callbacks, _Size, _Run, {performerl, Override}) when map_size(Override) =:
 load(_Callbacks, _Size, _Run, _Wanted) ->
     {error, {?MODULE, gives_load_itself}}.
 
--doc """
-`teardown_run/1`, with the load's data for it, or `undefined`. If it fails, the nodes are stopped,
-as in PerformERL: they were started for this run.
-""".
+-doc "`teardown_run/1` with its load's data; if it fails, the run's nodes are stopped.".
 -spec end_run(callbacks(), run() | undefined, dyno_test_callbacks:info()) -> result(term()).
 end_run(Callbacks, Run, Info) ->
     RunInfo =

@@ -21,10 +21,7 @@ valid.
 
 -import(dyno_recording_part, [text/2]).
 
--doc """
-The options of every source; `timeout_ms` limits `start_load` beyond the load's duration, and
-`stop_load`.
-""".
+-doc "All sources' options; `timeout_ms` is for `stop_load`, and `start_load` beyond its time.".
 -type options() :: #{
     callbacks := dyno_test_callbacks:t(),
     run_state := #{nodes := [node()], _ => _},

@@ -169,10 +169,7 @@ variables_of(Expr) when is_tuple(Expr), tuple_size(Expr) > 2 ->
 variables_of(_) ->
     [].
 
--doc """
-The event with any earlier bindings: a match means that the property names it. Guards on earlier
-variables are dropped.
-""".
+-doc "The event with any earlier bindings, without guards on these: it names a match.".
 -spec shape(dyno_specification_parser:event(), Keys :: [atom()]) -> head().
 shape(Event, Keys) ->
     {Pattern, Guard} = pattern(Event),

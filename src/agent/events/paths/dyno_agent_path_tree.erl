@@ -21,10 +21,7 @@ their cost of tracing (`t:costs/0`).
 """.
 -type counter() :: calls | own | off | {near | far, Pair :: 0..3}.
 
--doc """
-The native cost of tracing between two events: call-call, call-return, return-call, return-return;
-then the same for far events.
-""".
+-doc "Native costs between near events: call-call, call-return, return-call, return-return; far.".
 -type costs() :: {number(), number(), number(), number(), number(), number(), number(), number()}.
 
 -type sums() :: #{

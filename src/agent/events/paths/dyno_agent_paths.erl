@@ -233,10 +233,7 @@ ends(Pid, Time, State) ->
 -spec pause(integer(), t()) -> t().
 pause(Time, State) -> State#paths{paused = Time}.
 
--doc """
-Calls are traced again. The processes are in these functions now, innermost first; earlier extents
-are dropped.
-""".
+-doc "Calls are traced again, in processes with these stacks, innermost first; drops extents.".
 -spec resume(integer(), #{pid() => [mfa()]}, t()) -> t().
 resume(Time, Stacks, #paths{config = #{extents := Extents}} = State) ->
     Placed = lists:foldl(

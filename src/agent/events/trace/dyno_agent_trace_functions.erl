@@ -18,10 +18,7 @@
 -type answer() ::
     ok | {not_loaded, [module()]} | {no_function, [{atom(), arity()}]} | untraceable.
 
--doc """
-Loads the module, if it is on the code path: only functions of loaded modules have breakpoints, and
-the first call would load the module anyway.
-""".
+-doc "Loads the module, as its first call would do: only then it can have breakpoints.".
 -spec check(pattern()) -> answer().
 check({'_', '_', '_'}) ->
     ok;

@@ -94,10 +94,7 @@ timeout(Module, Time, {State, #{} = Events}) ->
 timeout(Module, Time, New) ->
     dyno_agent_property:timeout(Module, Time, New).
 
--doc """
-The explanation for a report, with the kept events of its key and those among the last events, which
-may be older than the instance. Newest first.
-""".
+-doc "The key's kept events and those among the last ones, perhaps older than it; newest first.".
 -spec of_report(module(), dyno_agent_monitor:explanation(), [stamped()]) ->
     {dyno_agent_monitor:explanation(), [stamped()]}.
 of_report(Module, #{key_events := {Key, Own}} = Explanation, Last) ->

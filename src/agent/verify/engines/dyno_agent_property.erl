@@ -197,10 +197,7 @@ timeout(Module, Time, State) ->
     Program = Module:program(),
     outcome(Program, deadline, expired(Program, Time, State)).
 
--doc """
-The delay of deadlines: an event of another process may arrive as late, and the process may be just
-about to act.
-""".
+-doc "The delay of deadlines: so late may an event of another process arrive.".
 -spec grace_ns() -> pos_integer().
 grace_ns() -> 20_000_000.
 

@@ -33,10 +33,7 @@ event(Event, TimeNs, Pid) ->
     ok = write({Pid, Event, TimeNs}),
     {next, Pid}.
 
--doc """
-Records the last deadline check, and whether processes were cut off: then processes without an end
-in the file prove nothing.
-""".
+-doc "Records the last deadline check, and whether processes were cut off: these lack an end.".
 -spec ended(whole | cut_off) -> ok.
 ended(Whole) ->
     TimeNs = erlang:monotonic_time(nanosecond) - dyno_agent_property:grace_ns(),
