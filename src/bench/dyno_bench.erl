@@ -21,11 +21,9 @@ Measures and compares codes: which is faster, by how much, and how certain is th
     budget_ms => pos_integer(),
     %% A smaller relative difference does not matter. Default: 0.03.
     threshold => float(),
-    %% Limit of a part of a code, and of an epoch. Default: 30000. Also of a revision's build;
-    %% default there: half an hour.
+    %% Limit of a part, and of an epoch; 30000. Also of a revision's build, there half an hour.
     timeout_ms => pos_integer(),
-    %% The least heap size of workers in words, or the runtime's default. By default each round of a
-    %% comparison draws a size.
+    %% Workers' least heap size in words, or the runtime's; by default each round draws a size.
     heap => default | pos_integer(),
     %% Default: compare.
     mode => dyno_bench_mode:mode(),
@@ -243,8 +241,7 @@ checked(Count, Options) ->
     ),
     isolated(Merged#{level => ?LEVEL}, Options).
 
-%% Without a given time, codes get a verdict however long that takes, if they remain as fast as they
-%% first seemed.
+%% Without a given time, codes get a verdict however long, if they remain as fast as at first.
 limit_ms(_Count, #{budget_ms := BudgetMs}) when is_integer(BudgetMs) ->
     dyno_bench_engine:longest_ms(BudgetMs);
 limit_ms(1, Options) ->
@@ -268,8 +265,7 @@ isolated(#{isolated := Settings} = Merged, Options) ->
 isolated(Merged, _Options) ->
     {ok, Merged}.
 
-%% In its own process: killing a code then kills no other process, and the caller's flags and
-%% messages stay unchanged.
+%% In its own process: killing a code kills no other, and the caller's flags stay unchanged.
 in_process(Measure, Options) ->
     dyno_code:with_paths(maps:get(code_paths, Options, []), fun() ->
         Measured = dyno_interruptible:call(kill, fun() ->

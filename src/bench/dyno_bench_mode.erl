@@ -23,8 +23,7 @@ after samples; a squeeze has only its throughput.
         samples => pos_integer(),
         %% Samples to discard first. Default: 0.
         warmup => non_neg_integer(),
-        %% Continues until the newest samples' standard deviation divided by their mean is below
-        %% this.
+        %% Until the newest samples' coefficient of variation is below this.
         cv => float()
     }}
     | {timed, #{

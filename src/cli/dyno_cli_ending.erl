@@ -107,8 +107,7 @@ cut_off() ->
     lists:foreach(fun erlang:disconnect_node/1, nodes(connected)),
     lists:foreach(fun(Owner) -> exit(Owner, kill) end, being_made()).
 
-%% The processes that open connections, which takes 7 s for a suspended node. net_kernel has no
-%% function to end them, but a table of records.
+%% Processes that open connections, 7 s for a suspended node, by net_kernel's table of records.
 being_made() ->
     case ets:whereis(sys_dist) of
         undefined ->

@@ -25,8 +25,7 @@ run(#{node := Node} = Values) ->
     measure := fun((context()) -> {ok, dyno_recording:document()} | {error, dyno_error:error()}),
     %% Keeps the recording without a named file too, in a file with this prefix.
     keep => dyno_cli_results:name(),
-    %% The writer of the recording: the measurement, as it grows, or by default this module at the
-    %% end.
+    %% The recording's writer: the measurement, as it grows, or this module at the end.
     writer => measurement,
     gate => dyno_cli_baseline:command(),
     print => fun((dyno_recording:document()) -> 0 | 3)
@@ -247,8 +246,7 @@ show(Document, Kept, #{job := Job, format := Format, outputs := Outputs, look :=
     end,
     max(Delivered, Printed).
 
-%% Without a console report, standard error reports the problems; for a benchmark its error and
-%% conditions, which its report lacks.
+%% Without a console report, standard error has the problems; for a benchmark its error.
 mention(Document, #{format := console, job := #{gate := bench}}) ->
     complain(errors(Document) ++ verdicts(Document));
 mention(_Document, #{format := console}) ->

@@ -48,12 +48,10 @@ messages use the row.
     {value, Option :: string(), binary(), reader()}
     | {in_option, Option :: string(), dyno_error:error()}.
 
-%% Of a duration in whole milliseconds. Timers end at 49 days, and a benchmark may take five times
-%% as long as asked for.
+%% In milliseconds. Timers end at 49 days, and a benchmark may take five times its time.
 -define(LEAST_NS, 500_000).
 -define(MOST_NS, 720_000_000_000_000).
-%% The options for the measuring time, the second one erlperf's, and the variable that limits them
-%% (CONTRIBUTING.md).
+%% The options for the measuring time, the second erlperf's, and the variable that limits them.
 -define(HOW_LONG, ["--for", "--duration"]).
 -define(AT_MOST, "DYNO_AT_MOST").
 %% An option with a variable as alternative: ps shows typed options.

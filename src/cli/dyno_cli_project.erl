@@ -44,8 +44,7 @@ run(Arguments, #{program := Program} = Settings) ->
             2
     end.
 
-%% A project's configuration is available to its code, as in the build tool's shell: loading an
-%% application takes its environment from -config.
+%% Loading an application takes its environment from -config, as in the build tool's shell.
 load_configured() ->
     Files = [File ++ ".config" || {config, [File]} <- init:get_arguments()],
     Names = [Name || File <- Files, {ok, [Terms]} <- [file:consult(File)], {Name, _} <- Terms],
@@ -135,8 +134,7 @@ several(Command, Arguments, Files) ->
             {error, io_lib:format(Format, [Output, length(Files), One])}
     end.
 
-%% In default folders a file counts only if it declares itself: a folder `perf` may hold other
-%% files.
+%% In default folders a file counts only if it declares itself.
 found(Kind, #{extensions := Extensions} = Settings) ->
     Wildcards = maps:get(Kind, Settings, [Base ++ E || Base <- bases(Kind), E <- Extensions]),
     Files = lists:uniq(lists:append([filelib:wildcard(W) || W <- Wildcards])),

@@ -207,8 +207,7 @@ written(EndMs) ->
             ok
     end.
 
-%% The device's process ends with its reader, and `io` then leaves messages behind: the caller must
-%% not get them.
+%% The device's process ends with its reader; the caller must not get messages that `io` leaves.
 write(Device, Characters) ->
     Caller = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
@@ -228,8 +227,7 @@ write(Device, Characters) ->
             gone
     end.
 
-%% The option first; then https://no-color.org and FORCE_COLOR with any non-empty value; then the
-%% terminal's ability.
+%% The option; https://no-color.org and FORCE_COLOR, if not empty; the terminal's ability.
 colour(Device) ->
     Values = [os:getenv(Name, "") || Name <- ["NO_COLOR", "FORCE_COLOR"]],
     case {application:get_env(dyno, colour, auto), Values, os:getenv("TERM", "dumb")} of

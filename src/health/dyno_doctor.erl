@@ -235,8 +235,7 @@ found(Results) ->
      || #{node := Node, results := #{dyno_agent_look := #{looks := [_, _ | _] = Looks}}} <- Results
     }.
 
-%% The last look says which functions, in which processes with long queues stood, search the
-%% mailbox.
+%% The last look says which functions search the mailbox, in processes with long queues.
 searching(#{results := #{dyno_agent_look := #{looks := [_ | _] = Looks} = Of} = All} = Read) ->
     #{node := Node} = Read,
     Tops = lists:uniq([

@@ -251,8 +251,7 @@ links(Looks) ->
         Counts =:= lists:usort(Counts)
     ].
 
-%% The runtime counts timers, monitors and links by no function, but keeps them, processes and
-%% messages in blocks of fixed sizes.
+%% The runtime keeps timers, monitors and links in blocks of fixed sizes, without functions.
 timers(Looks) ->
     case growth(fun small/1, Looks) of
         {First, Last, PerS, Each} ->
@@ -361,8 +360,7 @@ folds(Looks) ->
         {_, Top} <- [lists:max(Folds)]
     ].
 
-%% Busy processes that write one table, one write right after the other. A thread that waits for a
-%% lock gives its processor to other programs again and again.
+%% Busy processes that write one table: a thread that waits for a lock gives its processor up.
 hot_tables(Looks) ->
     Values = [
         mean([~"values", ~"vm.scheduler_utilisation.normal"], Looks),

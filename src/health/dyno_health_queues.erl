@@ -55,8 +55,7 @@ queues(Looks) ->
         Finding <- queue(Pid, Asked, Looks)
     ] ++ dying(Looks).
 
-%% Seen once with a long queue, or with a large heap, while it formats terms, such as its crash
-%% report: others take its name. One of each name.
+%% Seen once with a long queue or a large heap while it formats terms: one of each name.
 dying(Looks) ->
     Found = [
         {name(Known), Known, Of}
@@ -92,8 +91,7 @@ formatted([_ | More] = Known) ->
             []
     end.
 
-%% Of the user's code, as the beams of these modules say: receives for one certain message, and for
-%% some messages.
+%% Of the user's code, by beams: receives for one certain message, and for some messages.
 receives(Looks) ->
     {maps:get(~"searching", last(Looks), []), maps:get(~"selecting", last(Looks), [])}.
 
@@ -129,8 +127,7 @@ queue(Pid, Queue, Asked, Answered, Looks) ->
         long({Pid, Queue, PerS, Comes}, {Asked, Answered}, Looks, Severity, Judged)
     end,
     case {IsLong, DrainsS} of
-        %% It was shorter meanwhile: bursts come and are drained.
-        %% Atoms are more than numbers.
+        %% It was shorter meanwhile: bursts are drained. Atoms are more than numbers.
         {true, S} when Comes; S =< DrainedS ->
             [Long(note, {queue, Queue})];
         {true, infinity} ->
@@ -363,8 +360,7 @@ general() ->
     "call instead of a cast, {active, once} of a socket) or drop above a limit; share the work "
     "among several processes; shorten its callback.".
 
-%% Messages wait, and the process neither runs nor takes one: it waits for something else. One of
-%% those that wait in the same place.
+%% Messages wait and none is taken: it waits for something else. One for each place.
 stuck(Looks) ->
     Calls = edges(last(Looks)),
     Found = [

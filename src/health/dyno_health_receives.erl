@@ -140,8 +140,7 @@ module(Function) ->
             binary_to_atom(<<"Elixir.", Name/binary>>)
     end.
 
-%% The instructions of a receive are those between loop_rec and loop_rec_end of its label. A receive
-%% that takes each message has no loop_rec_end.
+%% A receive lies between loop_rec and loop_rec_end of its label, which one for all messages lacks.
 receives([Before, {label, Label}, {loop_rec, _, _} | Code]) ->
     Of =
         case lists:splitwith(fun(I) -> I =/= {loop_rec_end, {f, Label}} end, Code) of

@@ -161,8 +161,7 @@ follow(First, Pid, Next, Path) ->
             []
     end.
 
-%% The same callers in two looks wait for one process; or few in all looks, for a server that takes
-%% no message.
+%% The same callers wait for one process in two looks; or few in all looks, if it takes no message.
 waited_for(Looks) ->
     case lists:reverse(Looks) of
         [Last, Before | _] ->

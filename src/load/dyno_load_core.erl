@@ -15,8 +15,7 @@
 %% end when all pools have completed them, or at a timer. Any phase may change to `failed`, which is
 %% final.
 %%
-%% A load node lost before the measured part fails the load. Later the load continues without it,
-%% and keeps its results up to its last snapshot.
+%% A load node lost before the measured part fails the load; later its results stay.
 
 -export([new/1, event/3, phase/1]).
 -export_type([t/0, event/0, effect/0, phase/0, pool/0]).
@@ -235,8 +234,7 @@ check(Now, #{waiting := Waiting} = State) when map_size(Waiting) =:= 0 ->
 check(_Now, State) ->
     {State, []}.
 
-%% Workers of an open load know a little early that no more arrivals are due. The load ends early
-%% only if nothing is left to do.
+%% An open load's workers know early that no more arrivals are due; it ends if nothing is left.
 next_phase_of_all(Now, #{phase := measuring, finish := Finish} = State) ->
     case Now < Finish andalso has_no_more(State) of
         true -> over(Now, Now, State);

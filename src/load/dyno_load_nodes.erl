@@ -150,8 +150,7 @@ own({error, Reason}, Place) -> {error, {not_started, Place, Reason}}.
 stop(Started) ->
     lists:foreach(fun dyno_peer:stop/1, [Node || #{node := Node, own := true} <- Started]).
 
-%% The generator's modules in this very version; of the suite and the rest of the code path, the
-%% modules that the node lacks.
+%% The generator's modules in this version; of the suite and code path, those the node lacks.
 send_code(Node, Suite) ->
     Generator = [
         dyno_load_pool,

@@ -433,8 +433,7 @@ ending(_State) ->
 arrivals(#{times := Times}) -> dyno_load_schedule_ahead:total(Times);
 arrivals(_Work) -> undefined.
 
-%% A worker still in an operation of the last round will record its end; its recorder stays until
-%% the pool ends.
+%% A worker in an operation of the last round records its end: its recorder stays.
 free(#{under_way := UnderWay}) when map_size(UnderWay) > 0 ->
     ok;
 free(#{works := Works}) ->

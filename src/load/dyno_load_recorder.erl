@@ -50,8 +50,7 @@ One operation: two clock reads and two or three counters, well below a microseco
     lagged := non_neg_integer(),
     %% Arrivals due while every worker was busy.
     queued := non_neg_integer(),
-    %% Open loads: successes that arrived in the first half of the part, and the sum of their
-    %% response times.
+    %% Open loads: successes that arrived in the first half, and their response times' sum.
     early := non_neg_integer(),
     early_ns := non_neg_integer(),
     %% Closed loads: slow successes, in time from the part's begin; or too many to keep.
@@ -313,8 +312,7 @@ is_growing(#{in_time := InTime, early := Early, early_ns := EarlyNs} = Snapshot,
     #{failures := Failed, started := Started} = Snapshot,
     PerNs = Started / max(1, Ns),
     UnderWay = max(0, Started - Failed - InTime),
-    %% Three of four operations meet less than three quarters of a steadily growing queue; almost
-    %% none meet the queue of a target that stood still only at the end.
+    %% A steadily growing queue meets most operations; one of a late standstill almost none.
     Met = dyno_histogram:quantile(map_get(response, Snapshot), 0.75) * PerNs,
     (UnderWay > ?MUCH_MORE * PerNs * EarlyNs / Early + ?FEW_MORE andalso
         Met > ?MET * UnderWay) orelse

@@ -42,8 +42,7 @@
     claimed => atomics:atomics_ref(),
     stride => {Offset :: non_neg_integer(), Step :: pos_integer()},
     times => dyno_load_schedule_ahead:t(),
-    %% If workers may be added: the numbers of free and of participating workers; workers with a
-    %% greater id may rest.
+    %% If workers may be added: free and participating ones; those with a greater id may rest.
     free => atomics:atomics_ref(),
     least => pos_integer(),
     %% Closed loads only.

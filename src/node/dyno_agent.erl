@@ -61,8 +61,7 @@ too much memory or ended. The caller may monitor `guard/1`.
     processes => pos_integer(),
     %% A guard with the interface of dyno_agent_guard, instead.
     guard => module(),
-    %% Loaded modules other than dyno's to send too: a suite's instruments, and modules for
-    %% dyno_agent_custom.
+    %% More modules to send: a suite's instruments, and modules for dyno_agent_custom.
     custom => [module()],
     %% Leaves the agent idle when detached, unless `keep` is false, and reuses an idle agent.
     idle => idle(),

@@ -59,8 +59,7 @@ started(Node) ->
 %% The link ends the client if this node goes down. It must not be to the owner: a target that goes
 %% down is an error of a call, and an owner that ends normally would leave the client behind.
 %%
-%% The client is a server like `rex` of `rpc:block_call/4`: it makes the call itself instead of
-%% starting a process.
+%% A server like `rex` of `rpc:block_call/4`: it makes the call itself, in no new process.
 keep(Node, Owner, Ref) ->
     process_flag(trap_exit, true),
     OwnerRef = monitor(process, Owner),
@@ -79,8 +78,7 @@ Calls a function in the client; returns or throws its result. An error or exit t
 """.
 -spec call(client(), module(), atom(), [term()]) -> term().
 call(Client, Module, Function, Arguments) ->
-    %% With the target's own group leader, like other processes there: otherwise logs and prints
-    %% would come here.
+    %% With the target's own group leader: otherwise logs and prints would come here.
     Request = {block_call, Module, Function, Arguments, user},
     try gen_server:call(Client, Request, infinity) of
         {badrpc, {'EXIT', {Reason, [{_, _, _, _} | _] = Stack}}} ->

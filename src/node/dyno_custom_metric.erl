@@ -248,8 +248,7 @@ items(Name, Other, _Depth) ->
 pairs(Name, Pairs, Depth) ->
     lists:append([items(under(Name, Key), Value, Depth + 1) || {Key, Value} <- Pairs]).
 
-%% [10, 100] are two numbers, and "as fast as ever" is a text, though both are lists of integers: a
-%% text has mostly letters and spaces.
+%% [10, 100] are two numbers, and "as fast as ever" is a text: mostly letters and spaces.
 is_words(List) ->
     io_lib:printable_unicode_list(List) andalso
         lists:all(fun(C) -> C >= $\s end, List) andalso

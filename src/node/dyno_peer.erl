@@ -26,8 +26,7 @@ test and ends with it in any case, also when dyno is killed.
     code_paths => [file:filename()],
     %% More arguments for erl: ["+S", "2"].
     arguments => [string()],
-    %% A program, such as ssh, that runs erl with these arguments first, under this host's name;
-    %% without this node's code paths.
+    %% A program, such as ssh, that runs erl there, without this node's code paths.
     exec => {file:filename(), [string()]},
     host => string(),
     %% Started with all dependencies.

@@ -97,8 +97,7 @@ try register(Name, self()) of
             Pid <- [list_to_pid("<0." ++ integer_to_list(N) ++ ".0>")],
             {_, {erts_trace_cleaner, _, _}} <- [process_info(Pid, initial_call)]
         ],
-        %% How many a process waits for at each turn: a millisecond each at most. Not how long,
-        %% which other programs prolong, too.
+        %% How many a process waits for at each turn, a millisecond each; other programs prolong.
         Waiting = fun() ->
             erlang:statistics(total_run_queue_lengths) / erlang:system_info(schedulers_online)
         end,

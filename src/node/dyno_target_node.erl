@@ -7,8 +7,7 @@
 %% mapper (epmd), no such node, a long name given short or the reverse, another cookie, only TLS, or
 %% too old an Erlang/OTP. Each message says what to type.
 %%
-%% A hidden node is not passed on to the target's other nodes and is not in its `nodes/0`, so a
-%% measurement does not change the cluster.
+%% A hidden node is in no `nodes/0` and not passed on: a measurement does not change the cluster.
 
 -export([connect/2, ensure_distribution/1, facts/1, facts_of/1, format_error/1, fault/1]).
 -export_type([options/0, reason/0]).
@@ -20,8 +19,7 @@
     name => atom(),
     %% Whether a node without a name yet stays out of the target's nodes/0; true.
     hidden => boolean(),
-    %% The targets of this node. If all are on this machine, this node is too for all others: it
-    %% listens on the loopback address.
+    %% This node's targets. If all are on this machine, it listens on the loopback address.
     targets => [node()],
     %% Nodes that will connect to nodes started by this one.
     others => [node()]

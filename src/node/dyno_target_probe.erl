@@ -66,8 +66,7 @@ at_port(Host, Port, Number) ->
     end.
 
 as(Number, Host, Port) ->
-    %% Raw: the other side may not speak the distribution's protocol, so its first bytes are no
-    %% length.
+    %% Raw: the other side may not speak the protocol, so its first bytes are no length.
     case gen_tcp:connect(Host, Port, [binary, {active, false}, {nodelay, true}], ?TIMEOUT_MS) of
         {ok, Socket} ->
             try

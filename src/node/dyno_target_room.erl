@@ -6,8 +6,7 @@
 %% Checks whether a node has room for dyno. A node without atoms, processes or ports ends or refuses
 %% its own work, so dyno avoids nodes near these limits.
 %%
-%% The first attach to a node makes some 1,600 atoms, a later one none. An agent has up to some 40
-%% processes, and the connection takes a port.
+%% The first attach makes some 1,600 atoms; an agent has up to 40 processes, and a port.
 
 -export([check/1, format_error/1, fault/1]).
 -export_type([reason/0]).

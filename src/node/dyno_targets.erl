@@ -60,8 +60,7 @@
     metrics := [dyno_agent_vm:metric()]
 }.
 
-%% The instruments `functions` and `processes` set flags in each process, at least six times a run,
-%% for 0.2 to 0.6 us each. The cost of a visit must not grow with the node.
+%% `functions` and `processes` flag each process six times a run and more, for 0.2 to 0.6 us each.
 -define(MOST_FLAGGED, 250_000).
 %% A look at more processes would prolong the run by seconds.
 -define(MOST_LOOKED_AT, 100_000).

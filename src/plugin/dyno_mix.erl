@@ -64,8 +64,7 @@ setting(Key, Texts) ->
     true = lists:member(Key, [suites, benchmarks, test, bench]),
     [unicode:characters_to_list(<<_/binary>> = Text) || Text <- Texts].
 
-%% The project's configuration exists only in Mix's emulator; dyno's emulator and the targets read a
-%% file.
+%% The project's configuration exists only in Mix's emulator; dyno and the targets read a file.
 config_file() ->
     File = unicode:characters_to_list([
         call('Elixir.Mix.Project', build_path, []), "/dyno.config"

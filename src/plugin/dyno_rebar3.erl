@@ -55,8 +55,7 @@ description() ->
 line(Command, Help) ->
     lists:flatten(["  rebar3 dyno ", string:pad(Command, 16), Help, $\n]).
 
-%% dyno parses its arguments itself, for the same meaning and errors everywhere. rebar3 refuses
-%% every undeclared option, so each typed option is declared.
+%% dyno parses its arguments itself; rebar3 refuses undeclared options, so each one is declared.
 options(Arguments) ->
     {_, Ours} = lists:splitwith(fun(Argument) -> Argument =/= "dyno" end, Arguments),
     Before = lists:takewhile(fun(Argument) -> Argument =/= "--" end, Ours),

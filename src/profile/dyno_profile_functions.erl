@@ -133,8 +133,7 @@ spec() ->
         ]
     }.
 
-%% Time whose function is not known may be of any, or of none in its stack: a ready process does not
-%% run. Its own row has an upper bound only.
+%% Time of unknown functions may be of any, or of none in its stack: its row is an upper bound.
 bound(Role, Key, Title) ->
     Of = atom_to_binary(Key),
     {

@@ -51,8 +51,7 @@ sends `{dyno_profile, enough}` to the process in the option `sink`.
 
 %% The time in which calls of the first functions are followed (dyno_agent_call_sample).
 -define(WARMUP_MS, 500).
-%% Each sample of the VM and the system wakes sleeping schedulers dozens of times: up to 5 ms of an
-%% idle node.
+%% Each sample of the VM and the system wakes schedulers: up to 5 ms of an idle node.
 -define(INTERVAL_MS, 10_000).
 
 -doc "Each kind's name and description, in the order of the help; the first is the default.".

@@ -214,8 +214,7 @@ object(Type, Value, Path) ->
     ),
     completed(Type, Object).
 
-%% Reports find rows by their keys: a table that another program wrote without roles must have one,
-%% as in dyno_recording_table.
+%% Reports find rows by keys: another program's table without roles must have a key.
 completed(table, #{~"columns" := Columns} = Table) ->
     IsKey = lists:any(fun(#{~"role" := Role}) -> Role =:= ~"key" end, Columns),
     Table#{~"columns" := [C#{~"role" := role(C)} || C <- with_key(Columns, IsKey)]};

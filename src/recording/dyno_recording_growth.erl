@@ -57,8 +57,7 @@ by_bound([{_, _, _} | _] = Points) ->
 by_bound(Points) ->
     [[V || {_, V} <- Points]].
 
-%% The values may lie anywhere in their intervals, and so may the slope between the first and the
-%% last.
+%% The values may lie anywhere in their intervals, and so may the slope from first to last.
 widened(#{low := Low, high := High} = Fit, [_, L1, H1], [_, L2, H2]) when is_float(Low) ->
     #{smallest := Smallest, largest := Largest} = Fit,
     Slope = fun(From, To) -> math:log(To / From) / math:log(Largest / Smallest) end,

@@ -31,8 +31,7 @@ decode(Text) ->
         {_, Good, _} -> {error, {not_utf8, byte_size(Good)}}
     end.
 
-%% json:decode/1 counts positions after the value from its end; positions here count from the start
-%% of the text.
+%% json:decode/1 counts positions from the value's end; positions here count from the start.
 decode_utf8(Text) ->
     try json:decode(Text, ok, #{}) of
         {Value, ok, Rest} ->

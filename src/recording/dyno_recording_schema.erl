@@ -6,8 +6,7 @@
 %% The format of a recording: reads the objects, fields and types of priv/recording/schema.json, a
 %% JSON Schema (doc/recording.schema.json links to it). dyno_recording_check checks against it.
 %%
-%% Versions of the format: 1; 2 with labels, events and profiles of runs, roles of nodes and
-%% columns, and several kinds of verdicts.
+%% Versions: 1; 2 with labels, events, profiles, roles and kinds of verdicts.
 
 -export([version/0, objects/0, fields/1, checks/1]).
 

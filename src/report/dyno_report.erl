@@ -30,8 +30,7 @@ This module is the behaviour of formats and their one list. A new format is a mo
     charset => unicode | ascii,
     %% Rows shown of a long table (functions, processes, growth). Default: 10.
     top => pos_integer(),
-    %% Profiles: the functions with most time, or call trees from the outermost function down or
-    %% from the innermost up. Default: top.
+    %% Profiles: functions with most time (top, default), call trees down, or up.
     view => top | down | up,
     %% Tests and recordings of nodes: everything, or about 30 lines. Default: true.
     full => boolean(),

@@ -97,8 +97,7 @@ verdicts(Document) ->
             }
          || Verdict <- Verdicts,
             Run <- [get(~"run", Verdict)],
-            %% Only to tell two nodes apart: CI systems know a test by its name, and nodes started
-            %% for a run have new names each time.
+            %% Only to tell two nodes apart: CI systems know a test by its name.
             Node <- [
                 case length([Same || Same <- Named, Same =:= {name(~"name", Verdict), Run}]) of
                     1 -> null;

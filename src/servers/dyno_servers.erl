@@ -71,8 +71,7 @@ short queue; if it is full, the oldest one is dropped and counted.
     watch := dyno_servers_watch:state()
 }.
 
-%% Windows for a subscriber that has not taken the last one yet, oldest first, and the number
-%% dropped.
+%% Windows for a subscriber that has not taken the last one, oldest first, and the dropped.
 -type subscriber() :: #{
     most := pos_integer(),
     ready := boolean(),

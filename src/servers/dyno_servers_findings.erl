@@ -251,8 +251,7 @@ most([_, _ | _] = Tags) ->
 most(_OneKind) ->
     [].
 
-%% The finding that these servers do not do the work: in Cowboy, connections are no servers. Unknown
-%% if the servers were not measured for most of the time.
+%% Servers that do not do the work: in Cowboy, connections are no servers. Unknown if half measured.
 others(#{node := Node, schedulers_busy := Busy, duration_ns := Ns} = OfNode, Servers) ->
     [
         dyno_finding:new(others, none, #{

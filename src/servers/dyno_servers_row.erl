@@ -116,8 +116,7 @@ delay_method(#{delay := #{count := Count}, delay_unknown := Unknown} = Sum) when
 delay_method(#{delay_method := Method}) ->
     Method.
 
-%% The time in which its callbacks were counted: at the level rate never, and not before a server
-%% that was busy when dyno came had a hook.
+%% The time in which its callbacks were counted: never at the level rate, nor before a hook.
 counted_ns(#{counted_ns := CountedNs, process_ns := ProcessNs}, DurationNs) when
     CountedNs > 0, CountedNs < ProcessNs
 ->

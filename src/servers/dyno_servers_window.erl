@@ -36,8 +36,7 @@ Windows begin and end at whole multiples of the interval, so those of several no
     labels := #{atom() => binary()},
     start_ns := integer(),
     duration_ns := non_neg_integer(),
-    %% The life of all processes in the windows together: 10 s for ten in a window of 1 s.
-    %% `counted_ns`: the part in which their callbacks were counted.
+    %% All processes' life in the windows; `counted_ns`: with callbacks counted.
     process_ns := non_neg_integer(),
     counted_ns := non_neg_integer(),
     %% The part in which the runtime did not time them, as they came often.
@@ -66,8 +65,7 @@ Windows begin and end at whole multiples of the interval, so those of several no
 -define(MOST_TAGS, 20).
 -define(MOST_REASONS, 3).
 -define(MOST_LOWS, 60).
-%% A server's own begin and end are no messages; a supervisor starts a child in another callback; a
-%% stage ran no callback for the last one.
+%% A server's begin and end are no messages; nor a supervisor's child, or a stage's last one.
 -define(NO_MESSAGE, [~"init", ~"terminate", ~"start child", ~"(no callback)"]).
 
 -doc "All groups.".

@@ -242,8 +242,7 @@ index_2(Value, Base) -> index_1(Value, Base).
 index_1(Value, Base) when Value >= 1 bsl 8 -> (Value bsr 1) + Base + (1 bsl ?BITS);
 index_1(Value, Base) -> Value + Base.
 
-%% A late write by another process only makes the word too narrow, since min only falls and max only
-%% rises; the next visit corrects it.
+%% A late write by another process makes the word too narrow; the next visit corrects it.
 widen(Extremes, Value, Inner) ->
     Min = extreme(Extremes, ?MIN, Value, atomics:get(Extremes, ?MIN)),
     Max = extreme(Extremes, ?MAX, Value, atomics:get(Extremes, ?MAX)),

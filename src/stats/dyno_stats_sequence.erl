@@ -33,8 +33,7 @@ reject, for any distribution.
 
 -export([new/1, add/2, median/1, interval/1, rank/2]).
 
-%% The prior's weight of small differences, best at about 20 to 200 rounds. Large values suit
-%% answers after many rounds, small ones after few.
+%% The prior's weight of small differences, best at some 20 to 200 rounds.
 -define(PRIOR, 4).
 %% Evidence reached except for rounding of logarithms is reached.
 -define(ROUNDING, 1.0e-9).

@@ -29,8 +29,7 @@
     phase := warm_up | measure | finish | ended,
     %% Including lost targets, by their names in the recording.
     all := [dyno_targets:target()],
-    %% A lost node's readings are lost with it: the last readings of each, their time, and those of
-    %% lost nodes.
+    %% The last readings of each node, their time, and those of lost nodes.
     peeked := #{node() => dyno_targets:results()},
     peeked_ms := integer(),
     readings := [dyno_targets:results()],

@@ -297,8 +297,7 @@ with_load(Run, Targets, Visits, #{context := Context, load := {Source, Load}} = 
     Whole = dyno_test_run:visits(Visits ++ More, dyno_test_run:process(Last, Callbacks)),
     {outcome(Ended, Shell#{run := Whole}), Whole}.
 
-%% Without a load the observer keeps the time. Instruments need a warm-up too: they learn which
-%% functions are called, and how often.
+%% Without a load the observer keeps the time; instruments need a warm-up too.
 source(none, #{warmup_ms := WarmupMs}) ->
     _ = erlang:send_after(WarmupMs, self(), {dyno_load, none, warm}),
     none;
@@ -453,8 +452,7 @@ effect(load_result, _Targets, #{load := none}) ->
 effect(load_result, _Targets, #{load := Load}) ->
     [{event, {load_result, dyno_load_source:result(Load)}}].
 
-%% Before the begin, the node begins with the others. If it is lost again, the next message reports
-%% so.
+%% Before the begin, the node begins with the others; the next message reports another loss.
 begun(undefined, Attached) ->
     Attached;
 begun(ZeroNs, Attached) ->

@@ -27,8 +27,7 @@ names(Name) ->
         error -> []
     end.
 
-%% Beside this module's code: the code server may have another folder for the application's name,
-%% such as a test's folder with dyno's modules for its nodes.
+%% Beside this module's code: the code server may have another folder for the application.
 folder() ->
     Own =
         case code:which(?MODULE) of

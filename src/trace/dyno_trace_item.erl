@@ -83,8 +83,7 @@ text(Characters) ->
         _ -> iolist_to_binary(io_lib:format("~0p", [Characters]))
     end.
 
-%% The overhead of tracing is subtracted. If less than the overhead is left, the time is within its
-%% error: it is told as less than `below`.
+%% The overhead of tracing is subtracted; a time within its error is less than `below`.
 latency(MFA, #{overhead_ns := OverheadNs} = Of) ->
     #{count := Count, sum_ns := Sum, max_ns := Max, buckets := Buckets, turns := Turns} = Of,
     Histogram = maps:without([overhead_ns, turns], Of),

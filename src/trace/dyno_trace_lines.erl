@@ -90,8 +90,7 @@ atoms(Key, [_ | _] = Functions) when Key =:= functions; Key =:= open ->
 atoms(_Key, Value) ->
     Value.
 
-%% Whether each field has its type, and the lines of text have all they need. A file may be written
-%% by hand, or by a later dyno.
+%% Whether each field has its type: a file may be by hand, or of a later dyno.
 is_well_typed(#{event := Event} = Item) ->
     lists:all(fun(Key) -> is_map_key(Key, Item) end, needed(Event)) andalso
         is(maps:with(maps:keys(Item), types()), Item).

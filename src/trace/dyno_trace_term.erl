@@ -70,8 +70,7 @@ field(Key) -> io_lib:format("~0tp", [Key]).
 
 joined(Parts) -> lists:join($,, Parts).
 
-%% Erlang takes a list of any letters for text. Outside of Latin scripts numbers are as likely, so
-%% most characters must be ASCII here.
+%% Outside of Latin scripts numbers are as likely as text: most characters must be ASCII here.
 is_text(List) ->
     io_lib:printable_unicode_list(List) andalso
         2 * length([C || C <- List, C < 128]) > length(List) andalso

@@ -167,8 +167,7 @@ of_trace(Message, Offset) ->
         error:_ -> throw({bad_frame, Offset})
     end.
 
-%% A killed writer leaves a partial frame. A frame is read in pieces, so that a false size uses no
-%% more memory than the file.
+%% A killed writer leaves a partial frame, read in pieces: a false size takes no more memory.
 frame(Fd, Head, Size, Offset) when Size < ?MOST_BYTES ->
     case pieces(Fd, Size, []) of
         <<Frame:Size/binary>> ->

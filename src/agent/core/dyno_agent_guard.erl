@@ -7,8 +7,7 @@
 %% its memory. When the guard ends, the others and their trace sessions end first; then the cleaner
 %% (dyno_target_cleaner), which runs none of our code, removes the modules.
 %%
-%% With too much memory in use, the largest instrument is ended, with those that need it; the caller
-%% is informed.
+%% With too much memory in use, the largest instrument ends, with those that need it.
 
 -behaviour(gen_server).
 

@@ -177,8 +177,7 @@ application(PidOrModule) ->
         undefined -> undefined
     end.
 
-%% The node's first processes have no application, but their modules have. All event managers have
-%% the same module.
+%% The first processes have no application, but their modules have; event managers have one module.
 with_system(#{behaviour := none} = Process, Applications) ->
     {Process, Applications};
 with_system(#{module := gen_event} = Server, Applications) ->

@@ -96,8 +96,7 @@ stop(Pid, Reason, At) ->
 destroy(none) ->
     erlang:monotonic_time();
 destroy(Session) ->
-    %% Removing many breakpoints takes up to 100 ms on a busy machine: each scheduler must run
-    %% several times. Removing the flags first stops the messages.
+    %% Removing breakpoints takes up to 100 ms; removing the flags first stops the messages.
     try dyno_agent_flags:all(Session, false, [all]) of
         _ ->
             At = erlang:monotonic_time(),

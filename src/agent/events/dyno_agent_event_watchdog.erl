@@ -24,8 +24,7 @@
 
 -doc "What to trace. Every message has the monotonic time in native units.".
 -type plan() :: #{
-    %% Empty: all but the vital processes. `none`: the meta trace of a function sets the flags of
-    %% its callers.
+    %% Empty: all but the vital ones. `none`: a function's meta trace sets its callers' flags.
     processes := [dyno_agent_process_filter:selector()] | none,
     %% Flags of processes, such as `call`.
     flags := [atom()],
@@ -62,8 +61,7 @@
 }.
 
 -define(LOOK_MS, 2).
-%% With an empty queue, memory is checked only once in this number of checks: the tracer must
-%% answer.
+%% With an empty queue, memory is checked once in this number of checks: the tracer must answer.
 -define(MEMORY_LOOKS, 10).
 
 -doc "Starts to trace. `{error, no_process}` if no process matches.".
@@ -115,8 +113,7 @@ init(#{owner := Owner, consumer := Consumer, plan := #{processes := Selectors} =
             }}
     end.
 
-%% Messages and calls stay silent until all processes are chosen and all breakpoints set. Meanwhile
-%% this process does not check the queue.
+%% Silent until all processes are chosen and breakpoints set; meanwhile the queue is not checked.
 processes(Session, #{processes := Selectors, flags := More}) ->
     Flags = [silent, monotonic_timestamp | More],
     _ = trace:send(Session, false, []),
@@ -163,8 +160,7 @@ follow(Session, Pid, How, Flags) ->
         error:badarg -> 0
     end.
 
-%% The group leader of the runtime's processes is init; of kernel's, its application master; of the
-%% agent's, that of this process.
+%% The leader of the runtime's is init; of kernel's, its application master; of the agent's, ours.
 vital() ->
     Leaders = [
         element(2, process_info(whereis(Name), group_leader))

@@ -36,8 +36,7 @@
 -define(MORE, [{64, #{rounds => 8, calls => 60}}, {1024, #{rounds => 5, calls => 20}}]).
 %% The runtime cuts times to microseconds.
 -define(CUT_NS, 500).
-%% If a NIF holds a scheduler, each change of a breakpoint takes long. So after LONG_MS only
-%% LEAST_ROUNDS rounds are made.
+%% If a NIF makes breakpoints slow, only LEAST_ROUNDS rounds are made after LONG_MS.
 -define(LONG_MS, 250).
 -define(LEAST_ROUNDS, 3).
 %% The quantile of the rounds: of 40 the tenth, of few the first or second.

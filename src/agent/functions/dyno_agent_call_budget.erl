@@ -55,8 +55,7 @@ that name groups of processes.
 }.
 
 -define(PARTS, 3).
-%% Per call: 6 ns in a tight loop; in a request the breakpoint's data and code are not in the cache
-%% (Cowboy: 0.1 us).
+%% Per call: 6 ns in a tight loop; elsewhere the breakpoint is not in the cache (Cowboy: 0.1 us).
 -define(BREAKPOINT_NS, 120).
 %% Per timed call, with the caller's time; twice the cost in a tight loop.
 -define(TIMING_NS, 300).

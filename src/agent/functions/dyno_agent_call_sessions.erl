@@ -232,8 +232,7 @@ rows(MFA, #{left_out := LeftOut} = Sessions) ->
         memory => Memory
     }.
 
-%% The runtime still adds time to the function in which a process was left out: the agent's, while
-%% it reads.
+%% The runtime still adds time to the function in which a process was left out.
 without_own(LeftOut, Rows) -> [Row || Row <- Rows, not lists:member(element(1, Row), LeftOut)].
 
 info(MFA, Item, #{session := Session, rows := Rows, window := open}) ->

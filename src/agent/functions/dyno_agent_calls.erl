@@ -392,8 +392,7 @@ came(#{loaded := Before, modules := Modules, patterns := Patterns, config := Con
     _ = [dyno_agent_processes:loaded(P, M) || #{processes := P} <- [Config], M <- Come],
     State#{sessions := Narrowed, loaded := Loaded, modules := Modules ++ Come}.
 
-%% The module is about to be loaded again: take the old code's counts. If the load fails, counting
-%% goes on from zero.
+%% The module is loaded again soon: take the old code's counts; a failed load counts from zero.
 reloads(Module, #{sessions := Sessions, kept := Kept, reloaded := Reloaded} = State) ->
     Counts = counts([Module], State),
     ok = dyno_agent_call_sessions:restart_counts(Module, Sessions),
@@ -439,8 +438,7 @@ read_rows(#{sessions := Sessions, modules := Modules, overhead := Overhead} = St
             }
     end.
 
-%% The table then knows the callers. All instruments end together, and in a storm of processes their
-%% messages wait.
+%% The table then knows the callers; in a storm of processes their messages wait.
 before_rows(#{config := Config, overhead := Overhead} = State) ->
     _ =
         try

@@ -7,8 +7,7 @@
 %% adds a row to dyno_agent_process_table; monitors some for their lifetimes. A function that
 %% discovers too many is throttled (dyno_agent_throttle).
 %%
-%% Runs in dyno_agent_processes, the owner of the trace session, which gets the messages of first
-%% calls, of monitors, and those for `due/2`.
+%% Runs in dyno_agent_processes, the session's owner, which gets all messages, also for `due/2`.
 
 -export([new/2, first_call/4, ended/4, read/1, table/1]).
 -export([begin_scan/1, samples/2, end_scan/1, settle/1, restart/1]).
@@ -32,8 +31,7 @@
     %% Ended since then, and before: until then readers of calls look up their groups.
     ended := [pid()],
     ended_before := [pid()],
-    %% Whether throttled functions send messages now; `closing`: messages of the last window may
-    %% still come.
+    %% Whether throttled functions send messages; `closing`: the last window's may still come.
     window := open | closing | closed,
     opened := integer(),
     timer := reference() | none,
@@ -44,8 +42,7 @@
 
 %% After this number of discoveries all are sampled, and the table forgets processes ended before.
 -define(FORGET_AFTER, 10_000).
-%% If this number of messages waits, discovery stops: the queue would take 25 MB, and soon all
-%% memory.
+%% If so many messages wait, discovery stops: the queue would soon take all memory.
 -define(MOST_WAITING, 100_000).
 %% The windows of throttled functions; longer if one sent no message.
 -define(EVERY_MS, 500).
@@ -114,8 +111,7 @@ asked(Pid, MFA, Time, {Info, Reductions}, State) ->
 learned(MFA, Kind, Id, #{throttle := Throttle} = State) ->
     State#{throttle := dyno_agent_throttle:learn(MFA, Kind, Id, Throttle)}.
 
-%% Identifying a process takes microseconds. A presumed one is not sampled until the next scan; most
-%% have ended by then.
+%% Identifying takes microseconds. A presumed one is not sampled until the next scan.
 presumed(Pid, Id, Time, #{unsampled := Unsampled} = State) ->
     new({Pid, Id}, Time, State#{unsampled := [{Pid, Id} | Unsampled]}).
 

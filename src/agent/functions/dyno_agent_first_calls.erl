@@ -24,8 +24,7 @@ Each changes code, some 150 us a function.
     | {subscribe | throttle | leave_out, [mfa()]}
     | stop.
 
-%% A call clears the process's `call` flag in this session, so it is the last one traced. Before
-%% that it sends a message, or not.
+%% A call clears the process's `call` flag in this session, so it is the last one traced.
 -define(SUBSCRIBED, [{'_', [], [{trace, [call], []}]}]).
 %% As in dyno_agent_calls.
 -define(SET_MS, 3000).

@@ -137,8 +137,7 @@ sample_one({Pid, Id, First, Last, Bytes}, Processes) ->
             true = ets:insert(Processes, {Pid, Id}),
             {ended, Id, Pid, Last - First};
         [{reductions, Last}, {message_queue_len, 0}] when Bytes > 0 ->
-            %% The process has not run since: its memory is the same. Asking for it would wake the
-            %% process.
+            %% It has not run since: its memory is the same, and asking would wake it.
             {idle, Id, Bytes};
         [{reductions, Reductions}, {message_queue_len, Queue}] ->
             {Seen, Now} = dyno_agent_process:holds(Pid, {Reductions, Queue}, Bytes),

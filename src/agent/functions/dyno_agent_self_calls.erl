@@ -7,8 +7,7 @@
 %% `call_count`, which does not name processes. A trace session of its own counts these processes
 %% only (`call_memory`).
 %%
-%% A second session's breakpoint costs all processes 10 ns a call. So only functions of Erlang's
-%% base have one: dyno's processes call no others besides their own.
+%% A second session's breakpoint costs 10 ns a call, so only functions of Erlang's base have one.
 %%
 %% The session's tracer is an idle process: a tracer cannot be counted itself.
 

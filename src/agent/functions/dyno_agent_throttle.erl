@@ -27,8 +27,7 @@
 -type id() :: dyno_agent_process_table:id().
 
 -opaque t() :: #{
-    %% The one group of the processes discovered by a function, their number, and whether one was
-    %% ever identified or all had ended before.
+    %% The one group of a function's processes, their number, and whether one was identified.
     groups := #{mfa() => {id(), pos_integer(), identified | gone} | several},
     %% First calls since a time (native), of functions not throttled.
     rates := #{mfa() => {integer(), pos_integer()}},

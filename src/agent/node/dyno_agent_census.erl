@@ -82,8 +82,7 @@ heap may be large: a signal asks it.
 -define(MOST_NAMED, 500).
 %% So many may be known that have ended.
 -define(STALE, 1000).
-%% To wake a process takes the runtime so long, and more if a scheduler sleeps (measured with +sbwt
-%% none; spinning takes longer).
+%% To wake a process takes the runtime so long, and more with +sbwt or a sleeping scheduler.
 -define(WAKING_US, 4).
 %% An idle process answers within 1 to 2 us, which the asking process counts as 10 reductions.
 -define(ANSWERS_US, 100).

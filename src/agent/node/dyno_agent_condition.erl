@@ -151,8 +151,7 @@ allocators() ->
         ]
     ].
 
-%% Freed segments, such as large heaps, that the runtime keeps to use them again. The first question
-%% makes atoms, so it comes before they are counted.
+%% Freed segments that the runtime keeps. The first question makes atoms, so it comes early.
 segment_cache([_ | _] = Maps) ->
     InUse = lists:sum([
         Bytes
@@ -362,8 +361,7 @@ newest_atoms() ->
 
 code_server(#{code_server := A}, #{code_server := B}) -> max(0, B - A).
 
-%% How many ports were made, and the programs of those that still are, if these are most. A program
-%% that ends at once is seen seldom.
+%% How many ports were made, and the programs of those that still are, if these are most.
 programs(#{port := A}, #{port := B}) when is_integer(A), is_integer(B), B - A >= ?FAST_PORTS ->
     #{ports => B - A, names => programs_after(A, ?PORT_TRIES)};
 programs(_Before, _Now) ->

@@ -172,8 +172,7 @@ handle_call(restart, _From, #{probes := Probes} = State) ->
     {reply, ok, Fresh};
 handle_call(peek, _From, State) ->
     {reply, result(State), State};
-%% Looks once more, if the last look is old. On a saturated node, where looks take long, three are
-%% enough.
+%% Looks once more, if the last look is old; on a saturated node three are enough.
 handle_call(read, _From, #{looks := Looks, interval_ms := IntervalMs, start := Start} = State) ->
     Age = erlang:monotonic_time(millisecond) - Start - last_ms(Looks),
     %% In a large node the next look is later.
@@ -432,8 +431,7 @@ reloads(#{code_server := Reductions}) when Reductions > ?LOADING ->
 reloads(_Between) ->
     [].
 
-%% Of processes with long queues how they look at themselves, of the busiest which tables they
-%% write.
+%% How processes with long queues look at themselves, and which tables the busiest write.
 used(_Chosen, _Census, _Often, #{late := true}) ->
     late;
 used(Chosen, #{queues := Queues, busiest := Busiest}, Often, #{looks := Looks}) ->
@@ -492,8 +490,7 @@ burst(N, EndMs, State) ->
         false -> Next
     end.
 
-%% The longest queues, for whom these wait, the suspended, the busiest, the largest, and the newest
-%% of growing groups.
+%% Longest queues and who waits for these, suspended, busiest, largest, and newest processes.
 chosen(#{queues := Queues, busiest := Busiest, groups := Groups} = Census, Long) ->
     #{suspended := Suspended, native := Native, heaviest := Heaviest} = Census,
     Of = fun(Processes, Most) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, Most)] end,

@@ -88,8 +88,7 @@ log_files() ->
         []
     ).
 
-%% The same of disk logs that can be written, by the record in their dictionary. Those of several
-%% files have numbers after the name.
+%% The same of disk logs that can be written, by the record in their dictionary.
 disk_logs() ->
     dyno_agent_suspect:within(
         fun() ->

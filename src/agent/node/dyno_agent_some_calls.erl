@@ -95,8 +95,7 @@ of_calls(_Functions, [], _Otherwise, Read) ->
 of_calls(Functions, Pids, Otherwise, Read) ->
     within(fun() -> Read(called(Functions, Pids)) end, Otherwise, 2 * ?TIMEOUT_MS).
 
-%% The first calls of these functions by each of these processes, with their times in nanoseconds,
-%% and the seconds in which they were made.
+%% The first calls of these functions by each of these processes, with times, and the seconds.
 called(Functions, Pids) ->
     Session = trace:session_create(?MODULE, self(), []),
     try

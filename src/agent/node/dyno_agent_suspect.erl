@@ -284,8 +284,7 @@ relations(Pid, Queue, Links) ->
         Related = Links + length(Monitors) + length(By),
         maps:merge(
             #{monitors => length(Monitors), monitored => length(lists:uniq(Monitors))},
-            %% The rest is the dictionary's table, of a word for each key and up to as many free
-            %% ones, or messages.
+            %% The rest is the dictionary's table, a word or two for each key, or messages.
             case (More - ?RELATION * Related) div erlang:system_info(wordsize) of
                 Keys when Queue =:= 0, Keys > 0 -> #{dictionary => Keys};
                 _ -> #{}
@@ -390,8 +389,7 @@ ports(Links) ->
 %% The reference of a socket is opaque, and is all that a process that waits for it shows.
 -dialyzer({no_opaque, sockets/2}).
 
-%% A socket that is no port monitors who waits for it, by its own reference. Who waits for a port of
-%% another process monitors that.
+%% A socket that is no port monitors who waits for it; who waits for another's port monitors that.
 sockets(Pid, {socket, _, _}) ->
     [
         #{name => ~"socket", peer => address(fun() -> socket:peername({'$socket', Ref}) end)}

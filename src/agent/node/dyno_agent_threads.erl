@@ -7,8 +7,7 @@
 %% one by Linux (`schedstat` in `/proc/self/task`). Only the runtime's time also passes while a
 %% thread is in a system call or waits for a processor.
 %%
-%% Cost: 0.1 to 0.2 ms a scheduler, in dirty I/O schedulers. If all of these are busy, the clocks
-%% are left out.
+%% Cost: 0.1 to 0.2 ms a scheduler, in dirty I/O schedulers; without a free one, no clocks.
 
 -export([find/0, numbers/0, read/1, stuck_files/1, between/2, cpu_ns/1, normal_ns/1, delay_ns/1]).
 -export([ready_ns/1]).
@@ -222,8 +221,7 @@ clocks(N, Before, Now) ->
             unknown
     end.
 
-%% A thread that looks for work uses its processor: processor time beyond the working time is no
-%% work.
+%% A thread that looks for work uses its processor: time beyond the working time is no work.
 add({Worked, {Ran, Ready, Slices}}, #{cpu_ns := C, ready_ns := R, slices := S} = Times) ->
     #{worked_ns := W} = Times,
     Used = min(Ran, Worked),

@@ -84,8 +84,7 @@ memory 3 us more.
         pid() =>
             {Group :: binary(), non_neg_integer(), Queue :: non_neg_integer(), Memory :: known()}
     },
-    %% In a large node: processes new in the last reading, those still to read, and those of its
-    %% rows.
+    %% In a large node: processes new in the last reading, those to read, and those of its rows.
     fresh := [pid()],
     later := dyno_agent_process_list:t() | none,
     kept := [pid()],
@@ -331,8 +330,7 @@ like(<<"app:", Application/binary>>, Rows) ->
 like(Filter, Rows) ->
     [Row || Row <- Rows, is_like(Filter, Row)].
 
-%% In a large node half of a reading repeats the previous processes, for differences, and half is
-%% new.
+%% In a large node half of a reading repeats the previous processes, for differences.
 part(#{later := Later, fresh := Fresh}) ->
     case erlang:system_info(process_count) of
         Count when Count =< ?WHOLE ->
@@ -355,8 +353,7 @@ read(Pids, Measured, Seen) ->
         not dyno_agent_census:is_own(Group)
     ].
 
-%% Memory is the dear question. Unless it is sorted by, each reading asks another sixteenth of the
-%% processes; shown rows are asked in any case.
+%% Memory is the dear question: unless sorted by it, of a sixteenth of the processes, and of rows.
 measured(#{sort := memory}, _Seen) -> fun(_Pid) -> true end;
 measured(_Ask, #{turn := Turn}) -> fun(Pid) -> erlang:phash2(Pid, ?TURNS) =:= Turn end.
 

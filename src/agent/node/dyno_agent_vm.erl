@@ -144,8 +144,7 @@ scheduler_times() ->
             }
     end.
 
-%% Numbers: normal, then dirty CPU, then dirty I/O schedulers. Offline schedulers are left out, or a
-%% full node would look half full.
+%% Normal, dirty CPU, dirty I/O schedulers; without offline ones, which would look idle.
 scheduler_limits() ->
     Normal = erlang:system_info(schedulers),
     Dirty = Normal + erlang:system_info(dirty_cpu_schedulers),

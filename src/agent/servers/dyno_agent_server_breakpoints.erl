@@ -11,8 +11,7 @@
 %% All these functions are of stdlib, which no node purges: purging a timed module can crash a node.
 %% Handlers of event managers are user code, so only the level time times them.
 %%
-%% A gen_server or gen_statem flags itself at its beginning: the figures stay even after an early
-%% end.
+%% A gen_server or gen_statem flags itself at its beginning, for figures after an early end.
 %%
 %% Reading a function's times stops all schedulers for some 0.1 ms; a restart takes 0.3 ms. So times
 %% are read only if a process is flagged, both measures at once, and seldom restarted: a window is

@@ -65,8 +65,7 @@ asking and asked stage. `each`: the process that gets single calls.
     stage = false :: boolean(),
     %% Of a stage in the middle: the series of messages that ran its callback, and that did not.
     ran = none :: none | {non_neg_integer(), non_neg_integer()},
-    %% The time and message from which a flood is looked for; `never` if continuations need the end
-    %% of the callback before.
+    %% Time and message from which a flood is looked for; `never` with continuations.
     flood :: {integer(), Received :: non_neg_integer()} | never,
     %% The argument of a single call to report.
     told = none :: none | binary()
@@ -85,8 +84,7 @@ asking and asked stage. `each`: the process that gets single calls.
     received = 0 :: non_neg_integer(),
     %% Event messages that a stage in the middle keeps until there is demand.
     kept = unknown :: unknown | non_neg_integer(),
-    %% In a flood: the message of this number is timed; otherwise 1. `weight`: the messages that the
-    %% one under way stands for.
+    %% In a flood the number of the timed message, else 1; `weight`: the messages it stands for.
     distance = 1 :: pos_integer(),
     weight = 1 :: pos_integer(),
     hook :: #hook{}
@@ -196,8 +194,7 @@ event(#hot{distance = Distance, hook = Hook} = Hot, {continue, _Term}) when Dist
     Hot#hot{distance = 1, hook = Hook#hook{flood = never}};
 event(Hot, {continue, Term}) ->
     since_last(handle_continue, kind(Term), Hot);
-%% Of a state machine. An event that the machine gives itself comes in during another one; if that
-%% other event was postponed before, no beginning was seen.
+%% An event that a machine gives itself comes in during another; then no beginning was seen.
 event(#hot{begun = 0} = Hot, {in, {Type, _} = Event, State}) ->
     Now = erlang:monotonic_time(nanosecond),
     begins(in_state(State, Type), none, Event, Now, Hot#hot{event = Event});
@@ -312,8 +309,7 @@ since_pause(Left, #hot{begun = Now, ended = Ended, received = Received} = Hot) w
     #hot{hook = #hook{counters = Counters, clock = Clock, delay = Delay}} = Hot,
     {Asked, Seen} = seen(Clock - Ended, Counters, Clock),
     Known = dyno_agent_server_delay:stood(Received, [Look || {_, 0} = Look <- Seen], Delay),
-    %% If messages were seen waiting, or the process gave no answer, the process was not waiting for
-    %% messages.
+    %% If messages were seen waiting, or no answer came, it was not waiting for messages.
     case [waits || {_, Queue} <- Seen, Queue > 0] of
         [] when Asked =:= none; Now - Clock - Asked < ?ANSWER_NS ->
             {before(Left, Hot), dyno_agent_server_delay:woken({Received, Now, Left}, Known)};
@@ -563,8 +559,7 @@ stage(#{'__struct__' := 'Elixir.GenStage', buffer := Buffer} = State, #hot{hook 
 stage(_State, Hot) ->
     Hot.
 
-%% The kept events tell whether the ending message ran its callback. Before the first message their
-%% number is unknown: an atom is greater than a number.
+%% Kept events tell whether the ending message ran its callback; before the first, an atom.
 kept(#{type := producer_consumer, events := {Queue, Demand}}, Hot) when is_integer(Demand) ->
     #hot{series = Series, kept = Before, hook = #hook{ran = Ran}} = Hot,
     case {queue:len(Queue), Ran} of

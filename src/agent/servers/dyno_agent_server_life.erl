@@ -150,8 +150,7 @@ breakpoints() ->
         ] ++ [{'_', [], [{message, failed}]}],
     Functions = gen_server:module_info(functions),
     Terminates = [{gen_server, F, A} || {F, A} <- Functions, F =:= terminate],
-    %% A process flags itself only after the breakpoints at which it would take the flags off: it
-    %% would keep them, and its stop would look like an exception.
+    %% A process flags itself only after the breakpoints that would take the flags off.
     [
         {{proc_lib, init_ack, 2}, InitAck, [local]},
         %% The module: otherwise a process that ends soon stays unknown.

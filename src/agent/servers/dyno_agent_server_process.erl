@@ -18,8 +18,7 @@
     hook := none | asked | hooked | busy,
     since := integer(),
     flagged := boolean(),
-    %% In this window: known from, ended at, and since when and how long with a hook and timed by
-    %% the runtime. Monotonic clock.
+    %% In this window: known from, ended at, and how long with a hook and timed. Monotonic.
     from := integer(),
     until := integer() | none,
     hook_time := time(),
@@ -343,8 +342,7 @@ wall_ns(hook, Callbacks) ->
 wall_ns(_By, _Callbacks) ->
     undefined.
 
-%% The busy time, and the time it is a part of. If the runtime timed the whole life, and the hook a
-%% small part, the processor time is a lower bound.
+%% The busy time, and the time it is a part of; the processor time may be a lower bound.
 busy(_By, _WallNs, #{server := #{behaviour := gen_event}}, #{manager := Busy}) ->
     Busy;
 busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
@@ -360,8 +358,7 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
         {_, _} when map_get(hook, Process) =:= busy ->
             #{server := #{pid := Pid}} = Process,
             case process_info(Pid, [status, message_queue_len]) of
-                %% On a saturated node it may wait for its turn, and not in a callback; and if it
-                %% has taken the request, its answer is only on its way.
+                %% On a saturated node it may wait for its turn; or its answer is on its way.
                 [{status, Status}, {_, Waiting}] when Status =/= runnable, Waiting > 0 ->
                     %% A server that was idle once since then would have answered sys.
                     NeverIdleNs = min(LifeNs, asked_ns(Process, Measured)),
@@ -373,8 +370,7 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
             {undefined, 0}
     end.
 
-%% As of a process that began in this window, or ended before the hook was there. The callbacks of
-%% event managers are never timed.
+%% It began in this window, or ended before the hook was there; event managers are never timed.
 is_flagged_longer(#{server := #{behaviour := gen_event}}, _Measured) ->
     false;
 is_flagged_longer(#{hook_time := Hook, flag_time := Flag} = Process, Measured) ->
@@ -487,8 +483,7 @@ callbacks(#{observed := Observed} = Process, #{times := All} = Measured) ->
      || Name <- Names
     ].
 
-%% The runtime counts begins, the hook ends: a callback under way at the end of a window would count
-%% in two windows.
+%% The runtime counts begins, the hook ends: a callback between windows would count in two.
 under_way(Name, #{running := #{callback := Name}}) -> 1;
 under_way(_Name, _Measured) -> 0.
 

@@ -411,8 +411,7 @@ is_flag_due(time, _One) -> true;
 is_flag_due(_Level, #{hook := hooked, rate := Rate}) -> Rate < ?SELDOM;
 is_flag_due(_Level, _NoHook) -> true.
 
-%% The answer comes when the process receives its next system message. A hook that is put back goes
-%% on with its counters. sys keeps an existing hook.
+%% The answer comes with the next system message. A hook put back goes on with its counters.
 ask(Pid, #{counters := Before} = One, Shared) ->
     Counters =
         case Before of

@@ -75,8 +75,7 @@ make(How, #{shared := Shared, times := Times, managers := Managers} = Context, S
         outstanding => #{Pid => N || Pid := #{outstanding := N} <- Stages, is_integer(N)}
     }.
 
-%% The hook takes a third as long for a message that is not timed. Some 2,000 messages a second get
-%% a close look.
+%% Untimed messages take the hook a third; some 2,000 messages a second get a close look.
 probed_ns(One, #{served := Served}, #{untimed := Untimed}, Context) ->
     #{probes := #{hook := HookNs, look := LookNs, flag := FlagNs}, elapsed_ns := Ns} = Context,
     #{hook := Hook, flagged := Flagged} = One,

@@ -57,8 +57,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     level := level(),
     asked := level(),
     stepped_down := none | binary(),
-    %% The time that measuring adds to a callback; and the share of one scheduler's time that
-    %% measuring took, this process included.
+    %% What measuring adds to a callback; and its share of one scheduler, with this process.
     probe_ns := non_neg_integer(),
     cost := float(),
     %% Whether all beginnings and ends of servers were followed.
@@ -91,8 +90,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     delay_unknown := non_neg_integer(),
     %% Messages without a delay: served before there was a hook.
     delay_missed := non_neg_integer(),
-    %% Messages that found the server idle: those traced, their number with those that could not be,
-    %% and the upper bounds of all, which are in `delay_high` too.
+    %% Messages that found the server idle: traced ones, the number of all, all upper bounds.
     woken := dyno_agent_server_counters:histogram(),
     woken_of := non_neg_integer(),
     woken_high := dyno_agent_server_counters:histogram(),
@@ -109,8 +107,7 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     asked_ns := non_neg_integer() | undefined,
     %% Callbacks counted and not timed, before there was a hook.
     missed := non_neg_integer(),
-    %% How often a callback was seen in a dirty scheduler. The time there counts as `cpu_ns`, also
-    %% if the call waits for the system: an upper bound.
+    %% How often a callback was seen in a dirty scheduler, where `cpu_ns` is an upper bound.
     dirty := non_neg_integer(),
     atom() => term()
 }.

@@ -83,8 +83,7 @@ start. A system call of foreign code that does not restart after a signal may re
 %% of 1 ms these are 500 to 800 samples a second and thread. And the limit for all threads.
 -define(INTERVAL_NS, 1_250_000).
 -define(MOST_A_SECOND, 4000).
-%% A ring holds the samples of 1.2 seconds or more, so an idle node is woken less often. Fetching
-%% wakes a dirty scheduler, too.
+%% A ring holds 1.2 seconds of samples or more: fetching wakes a dirty scheduler.
 -define(EVERY_MS, 1000).
 -define(FEW, 20).
 -define(FEW_EVERY_MS, 1200).

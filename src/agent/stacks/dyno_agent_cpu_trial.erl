@@ -73,8 +73,7 @@ is_right(dirty, Stack) ->
         _ -> false
     end.
 
-%% In a short-lived process; the result `pid` stands for its pid. Another priority would get no
-%% processor time on a saturated node.
+%% In a short-lived process, for which the result `pid` stands, with the caller's priority.
 beside(Function, Argument) ->
     Run = dyno_agent_process:ending_with(fun() -> ?MODULE:Function(Argument) end),
     {Pid, Monitor} = spawn_opt(Run, [monitor, {priority, high}]),

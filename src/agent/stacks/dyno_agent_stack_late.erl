@@ -77,8 +77,7 @@ late({ran, normal, Frames, Who}) -> {ran, late, Frames, Who};
 late({waits, Frames, Who}) -> {ran, late, Frames, Who};
 late(Where) -> Where.
 
-%% Of more ready processes than schedulers the others only wait. Otherwise the few instants of a
-%% burst of new processes would outweigh all others.
+%% Of more ready processes than schedulers, others only wait: a burst must not outweigh all.
 limited(Answers) ->
     Ready = lists:sum([Weight || {_, Weight, How} <- Answers, is_of_schedulers(How)]),
     case Ready / erlang:system_info(schedulers_online) of

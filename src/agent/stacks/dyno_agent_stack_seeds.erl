@@ -55,8 +55,7 @@ told(Owner, Busy, Queued, Cost, Rest) ->
     Owner ! {seeds, [Pid || {_, Pid} <- Busy], [Pid || {_, Pid} <- Queued], Cost},
     timer:sleep(max(?AGAIN_MS, erlang:convert_time_unit(Rest * Cost, native, millisecond))).
 
-%% Reductions of the last pass are known for its processes only: of very many, each second pass
-%% begins elsewhere.
+%% Reductions of the last pass are of its processes; of very many, each second one begins elsewhere.
 loop(Owner, {Known, Before}) ->
     Start = start(),
     First =

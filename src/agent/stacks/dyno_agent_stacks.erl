@@ -74,8 +74,7 @@ together for at most one a scheduler.
     waits := dyno_agent_stack_waits:reading(),
     %% The scheduler threads' times meanwhile.
     times := #{dyno_agent_threads:kind() => dyno_agent_threads:times()},
-    %% The sum of running processes over all instants, each at most the schedulers; the instants
-    %% with any.
+    %% Running processes over all instants, each at most the schedulers; and instants with any.
     ran := {number(), non_neg_integer()},
     purpose := test | profile,
     %% Processes started, without the agent's.
@@ -113,8 +112,7 @@ together for at most one a scheduler.
     %% Native: what asking waiting processes took last.
     asking := non_neg_integer(),
     since := integer(),
-    %% Beside the sampler of the processor: the last instant, the node's context switches then, and
-    %% the milliseconds for which the node has been idle.
+    %% Beside the processor's sampler: last instant, context switches, and idle milliseconds.
     idle := {AtMs :: integer(), Switches :: non_neg_integer(), ForMs :: non_neg_integer()},
     before := dyno_agent_threads:reading(),
     ran := {number(), non_neg_integer()},
@@ -143,8 +141,7 @@ together for at most one a scheduler.
 -define(FIRST_NS, 30_000).
 %% Reductions a millisecond: about a hundredth of a scheduler.
 -define(MUCH_WORK, 500).
-%% Only so much of a sleeping scheduler's waking counts for the distance of instants: with fewer,
-%% waits and shares would be less certain. The stated cost is the whole.
+%% Only so much of a wake-up counts for the distance of instants; the stated cost is the whole.
 -define(PLANNED_WAKING_NS, 60_000).
 
 -spec about() -> dyno_agent_instrument:about().

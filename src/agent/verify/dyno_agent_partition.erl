@@ -36,8 +36,7 @@
     | {closed, dyno_agent_monitor:trace_state(), pid()}
     %% The process's partition will not be opened again.
     | {ended, pid()}
-    %% The monitor got the first event of this process that its property names, or the process has
-    %% ended with a complete trace.
+    %% The monitor got this process's first named event, or the process ended, complete.
     | {seen, module()}
     %% The monitor has decided for this process, or is finished; once for each.
     | {decided, module(), pid(), broken | held | unknown | cut | crashed}

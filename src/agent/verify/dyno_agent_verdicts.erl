@@ -14,8 +14,7 @@
 
 -opaque t() :: #{
     counters := counters:counters_ref(),
-    %% Processes that have or had a partition, or were cut off: `{Pid, first | again}`, and `{{Pid,
-    %% Monitor}}` for each broken property.
+    %% `{Pid, first | again}` with a partition or cut off, `{{Pid, Monitor}}` if broken.
     known := ets:table(),
     monitors := #{module() => pos_integer()},
     receiver := pid()

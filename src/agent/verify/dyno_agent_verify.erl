@@ -79,8 +79,7 @@ start(#{config := Config, choice := Choice, monitors := Monitors, verdicts := Ve
     ok = attach(Running ++ Missed, State),
     State.
 
-%% Running processes: partitions are open before tracing starts, just before, as time counts from
-%% then.
+%% Running processes: partitions are open just before tracing starts, as time counts from then.
 attach(Pids, #{choice := Choice} = State) ->
     Own = maps:from_keys([self() | parts(State)], []),
     Chosen = [

@@ -25,8 +25,7 @@
 %% Calls that the loop contains one by one.
 -define(MOST_INLINE, 20).
 
-%% Copies of the loop, and the words of source for all of them: long code compiles slowly, and its
-%% place matters less.
+%% Copies of the loop, and the words of source for all: long code compiles slowly.
 -define(MOST_PLACES, 8).
 -define(MOST_WORDS, 20_000).
 %% The gap before a place has fewer calls than this prime number.
@@ -123,8 +122,7 @@ joined(Anno, Arity, Clauses) ->
 variables(Anno, Arity) ->
     [{var, Anno, list_to_atom("dyno " ++ integer_to_list(N))} || N <- lists:seq(1, Arity)].
 
-%% A function that evaluates a part, which may take the argument. Without a part it returns the
-%% argument.
+%% A function that evaluates a part, or without one returns the argument.
 once(Name, Parameters, Argument, Parts) ->
     {Text, Code} = evaluated(Name, maps:get(Name, Parts, none), Argument),
     [file(Name), form("~s(~s) -> ~ts.", [Name, Parameters, Text], Code)].

@@ -14,8 +14,7 @@
 %% Untraced runs measure cost: reductions of all processes before and after, and of the whole node,
 %% including processes born and ended in between. An idle time of the same length is subtracted.
 %%
-%% Not seen: work of ports, of native code that counts no reductions, and of other nodes. Messages
-%% to ports and other nodes are counted.
+%% Not seen: work of ports, of other nodes, and of native code; messages there are counted.
 
 -export([measure/2]).
 -export_type([t/0, part/0, subject/0]).
@@ -88,8 +87,7 @@ measure(#{worker := Worker} = Subject, Runs) ->
 traced({Session, _, #{worker := Worker}} = Of) ->
     trace_too(Session, [Worker]),
     {Ns, First} = pass(1, Of),
-    %% The iterations that fit the limit; at least one, because the first pass may have been slow by
-    %% chance.
+    %% The iterations that fit the limit; at least one: the first pass may be slow by chance.
     N = max(1, min(?TRACED, ?TRACE_MS * 1_000_000 div max(1, Ns))),
     Members = grown(?PASSES, N, First, [Worker], Of),
     {_, #{seen := Seen} = Counts} = pass(N, Of),

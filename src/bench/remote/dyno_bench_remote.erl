@@ -89,8 +89,7 @@ names(Inputs) ->
         ]
     ].
 
-%% Modules that only this node has, in the agent's format. The other node must not have any of
-%% these.
+%% Modules that only this node has, in the agent's format; the other node must have none.
 more_modules(Node, Files) ->
     case dyno_code:available(Node, [M || {M, _, _} <- Files]) of
         {ok, []} -> {ok, [{M, Binary, File} || {M, File, Binary} <- Files]};

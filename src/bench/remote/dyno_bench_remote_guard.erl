@@ -28,8 +28,7 @@
 }.
 
 -define(CHECK_MS, 1000).
-%% Times to end after an interrupt, and after workers were killed. Together less than the cleaner
-%% waits.
+%% To end after an interrupt, and after workers were killed: less than the cleaner waits.
 -define(POLITE_MS, 5000).
 -define(FORCED_MS, 5000).
 

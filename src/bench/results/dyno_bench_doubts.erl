@@ -20,8 +20,7 @@
     | {drifts, EarlyNs :: number(), LateNs :: number()}
     | {waits, Idle :: float(), Others :: float()}.
 
-%% A first call longer by this is unlike the others: seeding a random generator or growing a heap
-%% takes less.
+%% A first call longer by this is unlike the others: seeding or growing a heap takes less.
 -define(UNLIKE_NS, 100_000).
 %% The same in reductions, of all early calls together.
 -define(UNLIKE_REDUCTIONS, 20_000).
@@ -31,8 +30,7 @@
 -define(CALM, 0.05).
 -define(FEWEST, 3).
 -define(CHANGED, 1.1).
-%% Reductions an epoch: its begin and end, and each wait, take some. And a call: if it takes none,
-%% its few collections do.
+%% Reductions an epoch: its begin, end and waits take some. And a call: one of none has collections.
 -define(MUCH, 1000).
 -define(A_CALL, 1).
 

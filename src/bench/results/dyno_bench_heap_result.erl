@@ -8,8 +8,7 @@
 
 -export([tables/2, findings/2]).
 
-%% Approximate least time of a minor collection: shows whether collections matter if that was not
-%% measured.
+%% Approximate least time of a minor collection, if that was not measured.
 -define(COLLECTION_NS, 250).
 -define(MOST_SENTENCES, 3).
 

@@ -109,8 +109,7 @@ metrics(#{candidates := Candidates, rounds := Rounds, loop_ns := LoopNs} = Resul
         Name =:= ~"bench.loop" orelse is_number(Value)
     ].
 
-%% Series of times, disturbed rounds, sample lengths of timed samples, and the deciding metric if it
-%% is not the time.
+%% Series: times, disturbed rounds, lengths of timed samples, the deciding metric if not time.
 series(Labelled, Metric) ->
     EndsMs = ends_ms([Candidate || {_, Candidate} <- Labelled]),
     Times = [
@@ -171,8 +170,7 @@ sums_ms(PartsNs) ->
     ),
     SumsMs.
 
-%% Fastest first: by the deciding metric, then by time. The reference is the fastest code without a
-%% doubt about its time.
+%% Fastest first, by the deciding metric, then time; the reference has no doubt about its time.
 codes(Labelled, Result) ->
     Metric = maps:get(metric, Result, time),
     Doubts = dyno_bench_doubts:doubts(Result),

@@ -69,8 +69,7 @@ parts(Text) ->
 
 overlay(File, Top, Tree) ->
     [From, To] = [filename:join(unicode:characters_to_binary(F), File) || F <- [Top, Tree]],
-    %% Not a submodule's folder, which is no file. In the revision it may be a link that leads out
-    %% of the tree.
+    %% Not a submodule's folder; in the revision it may be a link that leads out of the tree.
     _ = file:delete(To),
     Copied =
         maybe

@@ -26,8 +26,7 @@
 %% The largest factor by which other programs are assumed to lengthen an epoch.
 -define(DISTURBED, 8).
 
-%% Time for reading the clocks around an epoch, and the share by which an epoch's clocks may
-%% disagree.
+%% Time for reading the clocks around an epoch, and the share by which these may disagree.
 -define(EDGES_NS, 30_000).
 -define(AGREE, 0.97).
 %% A thread that neither computes nor waits for a processor has nothing to do: its code waits for
@@ -107,8 +106,7 @@ needed_ns(Workers) ->
 
 for_each_scheduler(Workers) -> max(1, Workers div erlang:system_info(schedulers_online)).
 
-%% The worker with the least time. With more workers than processors, the first may end before the
-%% last begins: then the median worker.
+%% The worker with the least time, or of more workers than processors the median one.
 ordinary(Epochs) ->
     Sorted = lists:sort([{net_ns(E), max(1, map_get(wall_ns, E))} || E <- Epochs]),
     case length(Sorted) > erlang:system_info(schedulers_online) of

@@ -44,8 +44,7 @@
     folded => binary(),
     warnings := [binary()],
     iterations := pos_integer(),
-    %% A lower bound of the first call's time; bytes that each call leaves behind. Absent if
-    %% unknown.
+    %% A lower bound of the first call's time; bytes that each call leaves behind; if known.
     first_ns => pos_integer(),
     kept => float(),
     early => early(),
@@ -466,8 +465,7 @@ single_calls(Number, #{times_ns := TimesNs, iterations := N} = Candidate, Prepar
             Candidate
     end.
 
-%% After the rounds. Collections are counted for all processes of the node, because the runtime does
-%% not count them per process.
+%% After the rounds: collections are counted for all processes of the node.
 heaps(#{rounds := Rounds, timing := #{least := Least}} = Result, _Prepared) when Rounds < Least ->
     Result;
 heaps(#{heap := drawn, metric := time, candidates := Candidates} = Result, Prepared) ->
@@ -514,8 +512,7 @@ deterministic(Number, Candidates, #{iterations := Iterations} = Candidate, Prepa
             Candidate#{deterministic => Counted}
     end.
 
-%% None if the number of iterations is fixed. If these runs decide nothing, slow codes get fewer,
-%% and the slowest none.
+%% None if iterations are fixed. If these runs decide nothing, slow codes get fewer, or none.
 runs(_Candidates, _Candidate, #{fixed := _}) ->
     0;
 runs(Candidates, #{times_ns := Times}, #{level := Level, budget_ms := BudgetMs} = Options) ->

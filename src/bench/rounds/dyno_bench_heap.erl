@@ -30,8 +30,7 @@
 -define(LEAST, 233).
 -define(MOST, 50_000).
 -define(MOST_TOGETHER, 20_000_000).
-%% Each size moves on by this share of the range and wraps around: any few consecutive rounds cover
-%% the range evenly.
+%% Each size moves on by this share of the range, and wraps around: rounds cover it evenly.
 -define(GOLDEN, 0.6180339887498949).
 
 -define(ROUNDS, 9).

@@ -36,8 +36,7 @@ measure(Run, Calls) ->
         false -> 0.0
     end.
 
-%% On a busy machine a run lasts long enough for the node's other processes to keep some, too: as
-%% much with one call.
+%% On a busy machine other processes keep some, too, in a run: as much with one call.
 of_others(_Run, 1) -> 0;
 of_others(Run, _Calls) -> lists:max([0 | [map_get(node, Run(1)) || _ <- lists:seq(1, ?TIMES)]]).
 

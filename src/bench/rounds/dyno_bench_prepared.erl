@@ -15,8 +15,7 @@
 -export([result/2, single_calls/2, kept/3, loop/2]).
 -export_type([t/0, description/0, amount/0]).
 
-%% Retries of an epoch whose clocks disagree. With two other programs on two processors, one epoch
-%% in ten to twenty disagrees.
+%% Retries of an epoch whose clocks disagree: one in ten to twenty beside two other programs.
 -define(TRIES, 20).
 
 -opaque t() :: #{

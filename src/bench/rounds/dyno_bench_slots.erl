@@ -8,8 +8,7 @@
 %% whole node. So concurrent runs do not unload each other's code, and thousands of runs create no
 %% further atoms or modules.
 %%
-%% Each slot has an allocator process, registered by the slot's name. The allocator monitors the
-%% owner and unloads the slot's modules in the end.
+%% Each slot has an allocator, registered by its name, which unloads the slot's modules at the end.
 
 -export([acquire_run/0, run_number/1, release/1, module/3, most_codes/0, exclusively/1]).
 -export([format_error/1, fault/1]).
@@ -95,8 +94,7 @@ allocate(Kind, Owner) ->
                 {'DOWN', Ref, process, Owner, _} -> ok;
                 {release, Owner} -> ok
             end,
-            %% Only processes that the code itself started can still run the modules: unloading
-            %% kills them.
+            %% Only processes of the code can still run the modules: unloading kills them.
             dyno_code:unload(modules(Kind, Number));
         none ->
             ok

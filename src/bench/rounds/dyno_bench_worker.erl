@@ -48,8 +48,7 @@
     places := pos_integer(),
     start := term(),
     overhead := non_neg_integer(),
-    %% For measuring by time: the last result, the next batch's iterations, and an iteration's
-    %% approximate time.
+    %% To measure by time: the last result, the next batch's iterations, an iteration's time.
     batch := {Last :: term(), pos_integer(), Ns :: number()}
 }.
 

@@ -56,8 +56,7 @@ looks(Candidates, #{level := Level} = Options) ->
             Shared = 1 - (1 - Level) / length(?LOOKS),
             Least = dyno_bench_comparison:least_rounds(Candidates, Shared),
             lists:usort([max(Least, Look) || Look <- ?LOOKS]);
-        %% The least number that gives every pair an interval: deterministic values do not change in
-        %% more.
+        %% The least that gives every pair an interval: deterministic values do not change.
         {_, _} ->
             [max(?LEAST, dyno_bench_metric:runs(Candidates, Level))]
     end.

@@ -62,8 +62,7 @@ launched([{Spec, Program} | Rest], Vms, Use) ->
         stop(Vm)
     end.
 
-%% The emulator's own output, mostly about wrong flags, goes to a file; only its first line is
-%% shown. Output of codes comes through the connection.
+%% The emulator's own output, mostly about wrong flags, goes to a file; its first line is shown.
 launched(Spec, Program) ->
     Ref = make_ref(),
     Folder = dyno_error:ok(dyno_error:tagged(dyno_temporary, dyno_temporary:make())),

@@ -180,8 +180,7 @@ progress(#{round := Round, remaining_ms := RemainingMs}) ->
         at_most => true
     }.
 
-%% erlperf's columns have no warnings, and nothing is kept, as in erlperf. All options tell
-%% benchmarks apart, except duration and destination.
+%% erlperf's columns have no warnings, and nothing is kept. Options tell benchmarks apart.
 shown_or_kept(_Measured, #{report := Report}) ->
     #{
         print => fun(Document) ->
@@ -197,8 +196,7 @@ shown_or_kept(Measured, Values) ->
         end,
     #{keep => {Name, maps:without(?NOT_MEASURED, Values)}}.
 
-%% As in erlperf: the compiled loop of each code, and the options. Unreadable codes are skipped:
-%% measuring reports the error.
+%% As in erlperf: each code's compiled loop, and the options. Measuring reports unreadable codes.
 show_loops(#{verbose := true}, {codes, Codes}, Options) ->
     Loops = [
         io_lib:format(

@@ -105,8 +105,7 @@ job(Keep, Values, Run) ->
     },
     dyno_cli_measurement:run(Job, Values).
 
-%% The first violation of each step of a property, and each fault once; the measuring process
-%% remembers these.
+%% The first violation of each step of a property, and each fault, once.
 is_shown({verdict, Report}) ->
     is_new({dyno_verify_text:property(Report), dyno_verify_text:step(Report)});
 is_shown({fault, Node, Text}) ->

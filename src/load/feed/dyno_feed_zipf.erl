@@ -6,8 +6,7 @@
 %% Draws numbers of a Zipf distribution: K from 1 to Count, with a probability proportional to K to
 %% the power of -Exponent.
 %%
-%% By rejection-inversion (W. Hörmann and G. Derflinger, 1996): without a table, so any count costs
-%% the same.
+%% By rejection-inversion (W. Hörmann and G. Derflinger, 1996), without a table.
 
 -export([new/2, sample/2]).
 -export_type([t/0]).

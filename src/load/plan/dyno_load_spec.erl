@@ -190,8 +190,7 @@ numbers(Source, Is) ->
         {ok, Numbers}
     end.
 
-%% A file name as a string is a list of numbers too, but contains a letter or a dot. A list that is
-%% no text opens no file.
+%% A file name is a list of numbers too, with a letter or a dot. A list that is no text opens none.
 numbers([First | _] = List) when is_number(First), length(List) > 0 ->
     case io_lib:printable_unicode_list(List) andalso filelib:is_regular(List) of
         true -> numbers(unicode:characters_to_binary(List));

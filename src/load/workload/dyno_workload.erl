@@ -63,8 +63,7 @@ until the coefficient of variation of the mean response time settles.
 -define(INTERVAL_MS, 100).
 %% The approximate number of requests with a measured response time.
 -define(SAMPLED, 50_000).
-%% The coefficient of variation has settled if below the first, or if it changed by less than the
-%% second.
+%% It has settled if below the first, or if it changed by less than the second.
 -define(SMALL, 0.05).
 -define(CHANGE, 0.02).
 -define(LEAST_REPETITIONS, 3).

@@ -9,8 +9,7 @@
 
 -export([corrected/3, per_call/2]).
 
-%% The relative error of the callees' part in a function's time: its calls are estimated by a
-%% sample.
+%% The relative error of the callees' part in a function's time: a sample estimates its calls.
 -define(CALLER_SIDE_UNCERTAIN, 0.3).
 %% With fewer calls of a function in the sample the ratio is unreliable.
 -define(LEAST, 10).

@@ -251,8 +251,7 @@ share(
         own_time_low_ns -> Low;
         own_time_high_ns -> High
     end;
-%% The others' times are off, too: the least share belongs to their most. Samples already tell
-%% shares.
+%% The others' times are off, too: the least share belongs to their most.
 share(Ns, #{sums := Sums, bound := Bound} = F) ->
     Opposite = #{own_time_low_ns => own_time_high_ns, own_time_high_ns => own_time_low_ns},
     Key =

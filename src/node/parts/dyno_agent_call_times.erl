@@ -58,8 +58,7 @@
 -doc "The result of a function. Words are of 8 bytes.".
 -type function_result() :: #{
     mfa := mfa(),
-    %% The kind of the call count, and an estimate's 95 % interval. `at_least`: the module was
-    %% reloaded.
+    %% The call count's kind, and an estimate's 95 % interval; `at_least`: reloaded.
     counted => exact | estimated | at_least | no,
     calls => non_neg_integer(),
     calls_low => non_neg_integer(),
@@ -270,8 +269,7 @@ unmet(Time, _From, _Sampled) ->
 
 own(Weight, Sampled) -> (interval(own_time_ns, Weight, Sampled))#{own_samples => Weight}.
 
-%% Wilson's interval. Samples without a place are like the others if they are few; otherwise all may
-%% be of any function.
+%% Wilson's interval; unless samples without a place are few, all may be of any function.
 interval(Key, Weight, #{all := All, untold := Untold, cpu_ns := CpuNs, tells := Tells}) ->
     {Known, MoreNs} =
         case Tells of

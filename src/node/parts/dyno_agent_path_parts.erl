@@ -54,8 +54,7 @@ stacks(Values, Result) ->
 
 plus(Values, Sums) -> lists:zipwith(fun erlang:'+'/2, Values, Sums).
 
-%% The own time without tracing. Functions whose calls are much too short count nothing: the rest is
-%% noise, and few calls were followed.
+%% The own time without tracing; much too short calls count nothing, as the rest is noise.
 paths(#{nodes := Nodes} = Result) ->
     Short = much_too_short(Result),
     [

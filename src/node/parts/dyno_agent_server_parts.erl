@@ -29,8 +29,7 @@
 -define(WHOLE, 0.99).
 %% The rest stands for all if no more are missing, and a quantile is told if its bounds are as near.
 -define(FEW, 0.1).
-%% The runtime does not time a server that has a hook and more callbacks a second (half of the
-%% agent's limit, which follows the window before).
+%% More callbacks a second, of a server with a hook, are not timed (half of the agent's limit).
 -define(OFTEN, 1000).
 %% Below this, waking a process may be more than a tenth; and medians of those that were traced were
 %% 0.78 to 1.11 times the true ones, so only bounds are told.
@@ -91,8 +90,7 @@ tables() ->
         }
     ].
 
-%% The lower bound of a value that was counted part of the time (`in_part`), or of which not all was
-%% timed (`untimed`). The upper bound is unknown.
+%% Of a value counted part of the time (`in_part`), or partly timed (`untimed`), the lower bound.
 at_least(Name, Kind, Key, If) ->
     {<<Name/binary, "_low">>, ~"At least", Kind, [optional, {low, Name}], fun
         (#{If := true, Key := Value}) -> Value;

@@ -27,8 +27,7 @@
     "the node."
 >>).
 
-%% The share of one scheduler for instants beside other instruments, and that of a budget; the rest
-%% of a third pays for lists and for waiting processes.
+%% The share of one scheduler for instants, and that of a budget; the rest pays for lists.
 -define(SHARE_OF_TEST, 0.01).
 -define(SHARE_OF_BUDGET, 0.2).
 
@@ -145,8 +144,7 @@ weight(Stacks) -> lists:sum([Weight || {_, _, Weight} <- Stacks]).
 most(Most, Position, Items) ->
     lists:split(min(Most, length(Items)), lists:reverse(lists:keysort(Position, Items))).
 
-%% A stack cut at its outer end joins a whole stack that contains its first function, the heaviest
-%% one.
+%% A stack cut at its outer end joins the heaviest whole stack with its first function.
 merged(Stacks) ->
     {Cut, Whole} = lists:partition(fun({_, Stack, _}) -> hd(Stack) =:= deep end, Stacks),
     {ByWeight, _} = most(length(Whole), 3, Whole),
@@ -358,8 +356,7 @@ late(Role, Share, #{late := Late, instants := Instants}) ->
         ?SEE_WITH_CPU
     }.
 
-%% Time of processes that were not met, had ended, or had continued before they answered; if that is
-%% more than chance.
+%% Time of processes that were not met, had ended or continued; if more than chance.
 unseen(Role, All, #{stacks := Stacks, started := Started, cpu := Cpu} = Result) ->
     Ended = weight([Of || {_, Stack, _} = Of <- Stacks, lists:last(Stack) =:= unseen]) / All,
     #{observations := Count} = observed(Result),

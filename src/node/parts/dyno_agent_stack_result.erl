@@ -24,15 +24,13 @@
     %% Those that came too late to see what ran.
     late := non_neg_integer(),
     duration_ns := non_neg_integer(),
-    %% The schedulers' processor time without this instrument; with the dirty schedulers, whose
-    %% processes are sampled too.
+    %% The schedulers' processor time without this instrument, with dirty schedulers.
     cpu_ns := non_neg_integer(),
     %% Of the schedulers, also while other programs have their processors.
     worked_ns := integer(),
     %% Whether the operating system's thread clocks are known.
     clocks := known | unknown,
-    %% The share of the schedulers' work with processes seen running, at most 1; and the instants
-    %% with any.
+    %% The share of schedulers' work with processes seen running; and the instants with any.
     seen := {float() | none, non_neg_integer()},
     cost_ns := non_neg_integer(),
     stacks := [{dyno_agent_stacks:group(), dyno_agent_stacks:stack(), number()}],
@@ -111,8 +109,7 @@ with_cpu(#{stacks := Stacks, squares := Squares, other := Other} = Counted, Resu
     #{cost_ns := InstantsNs} = Result,
     Kept = lists:sum([Weight || {_, _, Weight} <- Stacks]) + Other + Elsewhere,
     SampledNs = (Kept + Own + Scheduler) * IntervalNs,
-    %% A sample stands for several intervals if the thread had lost the processor at their ends: so
-    %% few of one weight are as certain.
+    %% A sample of several intervals (the thread had lost the processor) is as certain as one.
     Count = round(Kept * Kept / max(1, Squares)),
     Result#{
         cpu_ns := max(0, ProcessNs - (Own + Scheduler) * IntervalNs),

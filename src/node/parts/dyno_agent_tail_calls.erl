@@ -9,11 +9,9 @@
 %% may have called and that lead to the frame by tail calls only. A single candidate is inserted. If
 %% there are several, or the first function itself calls what leads there, none is.
 %%
-%% If the called module is known at run time only (Transport:send/2), a measured and called function
-%% of that name is a candidate.
+%% If the called module is known at run time only, a measured function of that name is a candidate.
 %%
-%% The node is asked for its code, which is read here. The calling process keeps what was read: it
-%% reads results again and again.
+%% The node is asked for its code, which is read here; the calling process keeps it.
 
 -export([inserted/2]).
 -export_type([what/0]).
@@ -28,8 +26,7 @@
 
 -type stack() :: {Group :: term(), [term()], Weight :: number()}.
 
-%% Limits of functions reached by tail calls, of modules with a function of one name, and of modules
-%% read.
+%% Limits of functions reached by tail calls, of modules with one name's function, and of reading.
 -define(MOST_FUNCTIONS, 200).
 -define(MOST_NAMESAKES, 40).
 -define(MOST_MODULES, 150).

@@ -30,8 +30,7 @@ Items in only one of the recordings come first (`m:dyno_compare_presence`).
     threshold => float(),
     %% The reaction to recordings made under different conditions; default refuse.
     incomparable => refuse | warn,
-    %% `exact` compares only metrics that do not depend on the machine, which may differ; default
-    %% all.
+    %% `exact`: only metrics that do not depend on the machine, which may differ; default all.
     metrics => all | exact,
     %% `paired`: the first runs of both sides were measured at one time, and so on; default apart.
     runs => apart | paired,

@@ -319,8 +319,7 @@ longer(Condition, Open) ->
                 "measure both with --repeat " ++ integer_to_list(Needed) ++ ", or allow more"
         end.
 
-%% The repetitions that would, in most cases, pass unchanged code, or judge a change as large as
-%% estimated.
+%% The repetitions that would mostly pass unchanged code, or judge a change as estimated.
 needed(#{share := Share} = Condition, #{low := Low, high := High, runs := Runs} = Change) ->
     Threshold = dyno_stats_verdict:threshold(),
     Limit = math:log(1 + max(Share, Threshold)),

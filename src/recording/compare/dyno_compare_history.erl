@@ -68,8 +68,7 @@ by_recordings(Earlier, New) ->
 values(Document) ->
     #{{Item, Name} => value(Of) || #{item := Item, metric := Name} = Of <- judged(Document)}.
 
-%% 0, such as the share of errors, has no logarithm: use thresholds. Only total memory is compared:
-%% parts of a few kB come and go.
+%% 0 has no logarithm: use thresholds. Of memory only the total: parts of a few kB come and go.
 judged(Document) ->
     IsCalm = is_calm(Document),
     [

@@ -141,8 +141,7 @@ part_s([{FirstMs, _} | _] = Points) ->
     {LastMs, _} = lists:last(Points),
     (LastMs - FirstMs) / 1000 / (length(Points) - 1).
 
-%% Response times that change within most runs make the result depend on their length. The machine
-%% changes single runs.
+%% Response times that change within most runs make the result depend on their length.
 with_course(#{metric := Name} = Metric, Runs) ->
     Whole = hd(string:split(Name, ?CALM, trailing)),
     case dyno_stats:median([dyno_finding_course:change(Whole, Run) || Run <- Runs]) of
@@ -159,8 +158,7 @@ with_others(#{item := Item, kind := Kind} = Metric, Others) when
 with_others(Metric, _Others) ->
     Metric.
 
-%% The reductions of an operation: of the processes that called the measured functions, if all were
-%% followed in each run.
+%% An operation's reductions: of the processes that called the measured functions, in each run.
 work(Place, Runs) ->
     Values = [per_operation(Run) || Run <- Runs],
     [metric(Place, ?WORK, ~"1", amount, Values) || lists:all(fun is_float/1, Values)].

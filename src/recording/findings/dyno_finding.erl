@@ -199,8 +199,7 @@ severity(~"warning") ->
     warning;
 severity(~"note") ->
     note;
-%% The severity of warnings without one: nothing was measured, a node was lost, or operations hang;
-%% remains in a node are no doubt.
+%% The severity of warnings without one; remains in a node are no doubt.
 severity(Lacks) when
     Lacks =:= not_called; Lacks =:= node_left; Lacks =:= node_lost; Lacks =:= unfinished
 ->

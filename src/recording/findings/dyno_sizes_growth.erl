@@ -280,8 +280,7 @@ times(Run) ->
     ],
     {false, summed(Rows)}.
 
-%% The calls by function with their bounds, and whether these are all calls; unknown if a node did
-%% not count them.
+%% The calls by function with their bounds, and whether these are all; unknown without counts.
 calls(Run) ->
     Tables = dyno_recording:tables(Run, ~"functions"),
     Cut = [T || T <- Tables, maps:get(~"truncated", T, 0) > 0],

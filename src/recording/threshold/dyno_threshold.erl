@@ -256,8 +256,7 @@ format_error({Text, Position, Problem}) ->
 
 %% Reading: words, operators, and positions in characters
 
-%% [{word | operator, Text, Position}]. Quotes (of an atom, or of a name with spaces) protect spaces
-%% and operators.
+%% [{word | operator, Text, Position}]. Quotes protect spaces and operators.
 tokens(Text) ->
     End = {the_end, ~"", string:length(string:trim(Text, trailing))},
     Pattern = "[<>=!]+|(?:[^ \\t\\n\\r<>=!'\"]|'[^']*'|\"[^\"]*\")+|['\"]",

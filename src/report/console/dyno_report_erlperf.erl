@@ -42,8 +42,7 @@ format(Report, Document, Options) ->
     Lines = machine(Report, get(~"environment", Document, #{})) ++ Table,
     {ok, dyno_report_text:encode([[Line, $\n] || Line <- Lines])}.
 
-%% A squeeze has its own table, of which the best row counts; other codes have nanoseconds a call,
-%% and a sample's iterations if they were given.
+%% A squeeze has its own table; other codes have nanoseconds a call, and given iterations.
 of_run(Run, Document) ->
     Parameters = get(~"parameters", Document, #{}),
     case dyno_recording:rows(Run, ~"concurrencies") of

@@ -312,8 +312,7 @@ times(#{~"value" := Value}) ->
 times(null) ->
     ~"-".
 
-%% A line for each clock that is off by more than its error and than a millisecond; for a node in
-%% several runs, the last run's.
+%% A line for each clock that is off by more than its error and a millisecond, in its last run.
 clocks(Runs) ->
     Off = [
         {get(~"role", Node, name(~"name", Node)), Ns, Error}

@@ -253,8 +253,7 @@ with_count(Title, Profile) ->
     Observed = dyno_recording_part:observed(Of(~"observations"), Of(~"seen"), Of(~"scheduler")),
     iolist_to_binary([Title, Observed]).
 
-%% The interval of a share of samples, and whether it is narrow. Time below a function of which the
-%% function is not known may be none of it.
+%% The interval of a share of samples, and whether it is narrow; unknown time may be none of it.
 bounds({Function, Value}, Whole, Count) ->
     bounds({Function, Value, 0}, Whole, Count);
 bounds({Function, Value, Below}, Whole, Count) when is_integer(Count), Count > 0, Whole > 0 ->

@@ -38,8 +38,7 @@ section(Kind, Verdicts, Document) ->
         ]
     ],
     Rows = lists:append([rows(Of) || Of <- by_name(Verdicts)]),
-    %% A threshold without a value, and a change whose subject the table does not name, need their
-    %% text.
+    %% Without a value, or with a subject that the table does not name, they need their text.
     Reasons = [
         <<(name(~"name", V))/binary, ": ", (text(~"text", V, ~"not evaluated"))/binary>>
      || #{~"result" := Result} = V <- Verdicts,

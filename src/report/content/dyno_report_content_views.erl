@@ -20,8 +20,7 @@ only if that is hard to read.
 -type view() :: #{
     %% Default: the table's title.
     title => binary(),
-    %% The runs shown: the greatest size, each alone, or all in one table. Default: largest if runs
-    %% have sizes, else each.
+    %% Runs shown: the greatest size, each alone, or all in one table; by default each, or largest.
     runs => largest | each | all,
     %% Default: all, by their roles.
     columns => columns(),
@@ -30,8 +29,7 @@ only if that is hard to read.
     rows => all,
     %% The column with a section for each of its values.
     each => binary(),
-    %% The column whose interval is shown as an error: the first of these with an interval; `none`
-    %% shows none. Default: all intervals, with both ends.
+    %% The first of these columns with an interval shows it as an error; `none`; by default all.
     off_by => binary() | [binary()] | none,
     hidden => true
 }.

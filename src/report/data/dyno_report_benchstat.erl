@@ -37,8 +37,7 @@ format_error(no_measurements) ->
     "there are no measurements for benchstat; give a recording of dyno bench or dyno test, "
     "and let benchstat compare two of them".
 
-%% benchstat compares results with equal keys; the OTP release is excluded, so that two releases can
-%% be compared.
+%% benchstat compares results with equal keys, so the OTP release is excluded.
 keys(Document, Environment) ->
     [
         [Key, ": ", Value, "\n"]

@@ -17,8 +17,7 @@ last first; then flexible columns shrink further. A sentence is not cut: it take
 -type column() :: #{
     title := binary(),
     align := left | right,
-    %% flexible: may be shortened; sentence: may be broken into lines; optional: may be left out.
-    %% Default: fixed.
+    %% flexible: shortened; sentence: broken into lines; optional: left out. Default: fixed.
     fit => fixed | flexible | sentence | optional
 }.
 

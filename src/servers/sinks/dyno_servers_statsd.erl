@@ -21,8 +21,7 @@
 %% The lines, for tests
 -export([lines/2, datagrams/1, samples/2, rate/1]).
 
-%% Datagrams sent before a pause: a receiver's UDP socket takes about 100, and lost ones are not
-%% reported.
+%% Datagrams before a pause: a receiver's socket takes about 100, and lost ones are not reported.
 -define(BURST, 16).
 -define(PAUSE_MS, 1).
 %% A Unix socket takes ten and reports when full. The most pauses for a receiver in a window.

@@ -101,8 +101,7 @@ end
     repeat => pos_integer(),
     %% The seed of all random choices, of the order and the load; the default is drawn and recorded.
     seed => non_neg_integer(),
-    %% Whether short untraced runs precede and follow each run, to report the cost of measuring;
-    %% auto: if functions or processes are measured.
+    %% Whether short untraced runs surround each run: auto if functions or processes are.
     control => boolean() | auto,
     %% The load without load/2; closed. With none there is no operation either.
     load => model() | load(),
@@ -110,8 +109,7 @@ end
     operations => dyno_load_spec:operations(),
     %% The data of operations; see dyno_feed. #{}.
     feeds => #{atom() => dyno_feed:spec()},
-    %% The nodes that generate the load: a number of nodes to start here, or a list; default dyno's
-    %% node.
+    %% The nodes that generate the load: a number to start here, or a list; default this node.
     load_nodes => pos_integer() | [dyno_load_nodes:spec()],
     %% The limit of a callback other than the load's own; 60000.
     timeout_ms => pos_integer(),
@@ -132,8 +130,7 @@ end
     instruments => [module() | string() | binary()]
 }.
 
-%% none: the targets do their own work, without operations. performerl: the suite's callbacks give
-%% the load (dyno_performerl).
+%% none: the targets do their own work. performerl: callbacks give the load (dyno_performerl).
 -type model() :: closed | open | none | performerl.
 
 -doc """

@@ -141,8 +141,7 @@ compile_elixir(Path) ->
 elixir(Path, {error, Reason}) -> {error, {elixir, Path, Reason}};
 elixir(_Path, Good) -> Good.
 
-%% The module with a suite's callbacks; otherwise the first, so that an error names its missing
-%% ones.
+%% The module with a suite's callbacks; otherwise the first, for its missing ones.
 suite_of(Path, Modules) ->
     case {[M || M <- Modules, erlang:function_exported(M, suite, 0)], Modules} of
         {[Suite], _} -> {ok, Suite};

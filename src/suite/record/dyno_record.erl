@@ -65,8 +65,7 @@ given(Nodes, _Options) ->
         end,
     #{nodes => Nodes, patterns => lists:usort(Patterns)}.
 
-%% Without applications, as in a shell or a script: modules outside of the release's and Elixir's
-%% folders.
+%% Without applications, as in a script: modules outside of the release's and Elixir's folders.
 loaded(Node) ->
     try
         [Elixir, Otp, Loaded] = dyno_remote:each(Node, [

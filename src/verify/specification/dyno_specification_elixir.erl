@@ -6,8 +6,7 @@
 %% Elixir's maps and structs, `%{id: N, "name" => Name}` and `%My.App.User{id: N}`, in a text of
 %% Erlang tokens: they become Erlang's map patterns. Pure.
 %%
-%% For Erlang's scanner a `%` begins a comment, so it is first replaced by a character that no
-%% specification has; columns stay the same.
+%% For Erlang's scanner a `%` begins a comment, so another character replaces it first.
 
 -export([marked/1, tokens/1]).
 

@@ -55,8 +55,7 @@ compile(#{name := Name, location := Location, body := Body} = Property) ->
             throw({where(Where, Location), {erlang, Text}})
     end.
 
-%% An event matches patterns of one kind. If a pattern has a guard or earlier variables, a named
-%% event may match none.
+%% An event matches patterns of one kind; with a guard or earlier variables maybe none.
 reachable(dyno_agent_formula, Code, Matches, Strict) ->
     Placed = lists:enumerate(Matches),
     Always = [Place || {Place, {anything, _, _}} <- Placed],

@@ -40,8 +40,7 @@ is_later({'or', A, B}) -> is_later(A) andalso is_later(B);
 is_later({later, _, _, _}) -> true;
 is_later(_Other) -> false.
 
-%% If each event that can come between is itself an A or a B, the last A and the next B are
-%% neighbours; but not if B must fit this very A.
+%% If what comes between is an A or a B, the last A and the next B are neighbours, if B is free.
 cannot_miss({then, A, B}, Keys) ->
     Own = mentioned(A) -- Keys,
     is_single(A) andalso is_single(B) andalso mentioned(B) -- Own =:= mentioned(B);

@@ -10,8 +10,7 @@
 %% between two events. Time beyond the work is tracing, which costs more after work, because the
 %% caches hold other data.
 %%
-%% Other traced processes and a busy tracer raise the cost, too: a probe beside them makes such
-%% calls a hundred times a second.
+%% Other traced processes and a busy tracer raise the cost, too: a probe beside them shows it.
 
 -behaviour(dyno_agent_event_tracer).
 

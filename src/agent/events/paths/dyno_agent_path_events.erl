@@ -284,8 +284,7 @@ since({Calls, Left}, {CallsBefore, LeftBefore}) -> {Calls - CallsBefore, Left - 
 hide(_MFA, #{hands := none}) -> ok;
 hide(MFA, #{hands := Hands}) -> dyno_agent_path_hands:hide(Hands, MFA).
 
-%% Functions that call others of the short ones less often than they are called; all if there is
-%% none.
+%% Functions that call the short ones less often than they are called, or all.
 first(Short, Functions) ->
     IsShort = maps:from_keys(Short, true),
     Made = maps:groups_from_list(

@@ -10,8 +10,7 @@
 %% safe: the tracer is dyno's own and waits for no timeout. When this process ends, the tracer goes
 %% on.
 %%
-%% Removing a breakpoint takes up to a millisecond, and removing flags may wait for the process:
-%% both happen here.
+%% Removing a breakpoint takes up to a millisecond, removing flags waits: both happen here.
 
 -export([start_link/1, paced/1, hide/2, release/3, echo/2]).
 -export([init/2]).

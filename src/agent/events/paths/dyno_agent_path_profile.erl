@@ -183,8 +183,7 @@ ended(#{nodes := Nodes} = Result, #{threads := Before} = State) ->
     ],
     State#{result := Result#{nodes := Stretched}, ended := erlang:monotonic_time()}.
 
-%% If other programs use the processors, all steps take longer by the clock; the probe's costs
-%% exclude that.
+%% If other programs use the processors, steps take longer by the clock, unlike the probe's costs.
 stretch({RunBefore, WaitBefore}, {Run, Wait}) when Run > RunBefore ->
     1 + (Wait - WaitBefore) / (Run - RunBefore);
 stretch(_Before, _Now) ->

@@ -118,8 +118,7 @@ left(MFA, Stack) ->
             end
     end.
 
-%% Frames of calls whose exceptions were caught further out may remain. Untraced functions have
-%% none.
+%% Frames of exceptions caught further out may remain; untraced functions have none.
 still(MFA, Stack) ->
     case at(MFA, Stack) of
         [] -> Stack;

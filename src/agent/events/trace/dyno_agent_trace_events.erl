@@ -32,8 +32,7 @@
     count := non_neg_integer()
 }.
 
-%% The most open calls. The runtime keeps a stack frame for each, also for the turns of an endless
-%% loop.
+%% The most open calls: the runtime keeps a frame for each, also of an endless loop.
 -define(MOST_OPEN, 10_000).
 
 -spec init(config()) -> state().

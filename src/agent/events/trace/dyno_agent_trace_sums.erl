@@ -6,8 +6,7 @@
 %% Sums call times of functions, or values of an argument, each second, and shows slow calls one by
 %% one. A consumer of `dyno_agent_event_tracer`.
 %%
-%% Frequently called functions are sampled: five times a second the breakpoints are set, and removed
-%% after 500 calls.
+%% Frequent functions are sampled: five times a second breakpoints are set, for 500 calls.
 %%
 %% A call that a function makes of itself as its last step, directly or by others, returns to the
 %% caller of the first: the runtime tells the end of all together. Such calls are counted (`turns`)

@@ -266,8 +266,7 @@ explained({Kind, Match, Next, Within, Text, Names, later}, Env) ->
 explained(stop, _Env) ->
     {~"nothing more", []}.
 
-%% The first clauses of a formula. `Seen`: fixed points since the last event; one that recurs
-%% without an event is its neutral value.
+%% A formula's first clauses. `Seen`: fixed points since the last event; one that recurs is neutral.
 enter(Index, Env, Time, Seen, Nodes) ->
     case element(Index, Nodes) of
         Truth when is_boolean(Truth) ->

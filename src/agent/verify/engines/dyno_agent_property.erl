@@ -22,8 +22,7 @@
 %% and `follows A then B` if the first event cannot be the beginning. With keys only the
 %% conversations that are open then are not judged: a busy server always has some.
 %%
-%% Time is that of the events: a deadline before an event has passed, with or without a timer. So a
-%% replay gives the verdicts of the live run.
+%% Time is that of the events: a replay gives the verdicts of the live run.
 
 -export([init/2, event/4, ended/2, deadline/1, timeout/3, names/2]).
 -export([instances/1, grace_ns/0]).
