@@ -63,8 +63,7 @@ Measures and compares codes: which is faster, by how much, and how certain is th
 Measures codes on this node in turn, never at the same time. See dyno_bench_code for the forms of a
 code. Returns when all pairs are decided or the time is over.
 """.
--spec run([dyno_bench_code:code()], options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run([dyno_bench_code:code()], options()) -> dyno_error:result(dyno_recording:document()).
 run([], _Options) ->
     {error, {?MODULE, no_codes}};
 run(Codes, Options) ->
@@ -142,8 +141,7 @@ run_mode(Codes, Mode, Options) ->
     end.
 
 -doc "Measures a file's cases (dyno_bench_file) with these `concurrency` and `threshold`.".
--spec run_file(file:filename_all(), options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run_file(file:filename_all(), options()) -> dyno_error:result(dyno_recording:document()).
 run_file(Path, Options) ->
     maybe
         ok ?= dyno_option:check(dyno_bench_engine:checks(), ?OPTIONS, Options),

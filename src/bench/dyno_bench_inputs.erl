@@ -49,8 +49,7 @@
     | {own_init, Number :: pos_integer()}
     | {in_run, binary(), dyno_error:error()}.
 
--spec plan([dyno_bench_code:code()], [input()]) ->
-    {ok, [measurement()]} | {error, dyno_error:error()}.
+-spec plan([dyno_bench_code:code()], [input()]) -> dyno_error:result([measurement()]).
 plan(Codes, []) ->
     plan_any(Codes, []);
 plan(Codes, Inputs) ->
@@ -60,8 +59,7 @@ plan(Codes, Inputs) ->
     end.
 
 -doc "For codes that need not take an input.".
--spec plan_any([dyno_bench_code:code()], [input()]) ->
-    {ok, [measurement()]} | {error, dyno_error:error()}.
+-spec plan_any([dyno_bench_code:code()], [input()]) -> dyno_error:result([measurement()]).
 plan_any(Codes, []) ->
     {ok, [#{id => ~"1", codes => Codes}]};
 plan_any(Codes, Inputs) ->
@@ -130,8 +128,7 @@ attempt({Label, Stage}, Evaluate, Fun) ->
     end.
 
 -doc "With equal shares of the time.".
--spec measure([measurement(), ...], dyno_bench_engine:options()) ->
-    {ok, [outcome()]} | {error, dyno_error:error()}.
+-spec measure([measurement(), ...], dyno_bench_engine:options()) -> dyno_error:result([outcome()]).
 measure(Measurements, #{budget_ms := BudgetMs, limit_ms := LimitMs} = Options) ->
     Count = length(Measurements),
     Each = Options#{budget_ms := share(BudgetMs, Count), limit_ms := share(LimitMs, Count)},

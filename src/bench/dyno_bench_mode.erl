@@ -62,7 +62,7 @@ after samples; a squeeze has only its throughput.
 -define(MAX_CONCURRENCY, 10_000).
 
 -doc "Checks a mode, and fills in its defaults.".
--spec check(mode(), Codes :: pos_integer()) -> {ok, checked()} | {error, dyno_error:error()}.
+-spec check(mode(), Codes :: pos_integer()) -> dyno_error:result(checked()).
 check(compare, _Codes) ->
     {ok, compare};
 check({squeeze, _}, Codes) when Codes > 1 ->
@@ -80,8 +80,7 @@ check(Other, _Codes) ->
     {error, {?MODULE, {mode, Other}}}.
 
 -doc "Checks that other options fit the mode.".
--spec check_options(term(), #{metric => term(), extras => term(), _ => _}) ->
-    ok | {error, dyno_error:error()}.
+-spec check_options(term(), #{metric => term(), extras => term(), _ => _}) -> dyno_error:result().
 check_options({squeeze, _}, #{metric := Metric}) when Metric =/= time ->
     Accepted = ~"time, because the mode looks for the highest throughput,",
     dyno_option:error(metric, Metric, Accepted);
@@ -170,8 +169,7 @@ joined(#{duration_ms := Ms, candidates := Sampled} = Result, #{duration_ms := Mo
 
 -doc "Measures in a mode.".
 -spec run(checked(), [dyno_bench_code:code(), ...], dyno_bench_engine:options()) ->
-    {ok, dyno_bench_engine:result() | dyno_bench_concurrency:result()}
-    | {error, dyno_error:error()}.
+    dyno_error:result(dyno_bench_engine:result() | dyno_bench_concurrency:result()).
 run(Mode, Codes, Options) ->
     case needs_extras(Mode, Options) of
         true ->

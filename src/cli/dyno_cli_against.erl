@@ -26,7 +26,7 @@ options() ->
             "files)"}
     ].
 
--spec check(dyno_cli_command:values()) -> ok | {error, dyno_error:error()}.
+-spec check(dyno_cli_command:values()) -> dyno_error:result().
 check(#{build := _} = Values) when not is_map_key(against, Values) ->
     dyno_cli_command:contradiction(
         "--build says how revisions are built, but there is no --against; give both or none"
@@ -50,7 +50,7 @@ check(_Values) ->
 
 -doc "The later revision's recording, compared and judged; the first run that is not complete.".
 -spec run(Suite :: string(), dyno_test:options(), dyno_cli_command:values()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+    dyno_error:result(dyno_recording:document()).
 run(Suite, Options, #{against := Text} = Values) ->
     {ok, Here} = file:get_cwd(),
     maybe

@@ -52,7 +52,7 @@ options(Baseline, FailIf) ->
 condition(Text) ->
     dyno_error:tagged(dyno_threshold, dyno_compare_gate:parse(Text)).
 
--spec read(command(), dyno_cli_command:values()) -> {ok, gate()} | {error, dyno_error:error()}.
+-spec read(command(), dyno_cli_command:values()) -> dyno_error:result(gate()).
 read(Command, #{baseline := Path} = Values) ->
     maybe
         {ok, Baseline} ?= dyno_error:tagged(dyno_recording_file, dyno_recording_file:read(Path)),
@@ -87,8 +87,7 @@ gate(Command, Baseline, Values) ->
     }.
 
 -doc "Whether one of these recordings has the conditions' metrics.".
--spec checked([dyno_compare_gate:t()], [dyno_recording:document(), ...]) ->
-    ok | {error, dyno_error:error()}.
+-spec checked([dyno_compare_gate:t()], [dyno_recording:document(), ...]) -> dyno_error:result().
 checked(Conditions, Documents) ->
     case [Reason || C <- Conditions, {error, Reason} <- [dyno_compare_gate:check(C, Documents)]] of
         [] -> ok;
@@ -122,10 +121,7 @@ is_exact(_Gate) ->
 
 -doc "The recording, compared, with a verdict for each condition; `Measure` measures once more.".
 -spec judge(gate(), dyno_recording:document(), measure()) ->
-    {ok, dyno_recording:document()}
-    | {error, dyno_error:error()}
-    | {crashed, term()}
-    | {interrupted, term()}.
+    dyno_error:result(dyno_recording:document()) | {crashed, term()} | {interrupted, term()}.
 judge(none, Document, _Measure) ->
     {ok, Document};
 judge(_Gate, #{~"status" := Status} = Document, _Measure) when Status =/= ~"complete" ->

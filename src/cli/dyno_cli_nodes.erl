@@ -99,7 +99,7 @@ read([First | Texts], Things) ->
     end.
 
 -doc "The distinct nodes of operands.".
--spec names([binary()]) -> {ok, [node()]} | {error, dyno_error:error()}.
+-spec names([binary()]) -> dyno_error:result([node()]).
 names(Texts) ->
     Read = [{Text, name(Text)} || Text <- Texts],
     case [Text || {Text, error} <- Read] of

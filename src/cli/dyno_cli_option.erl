@@ -111,8 +111,7 @@ key({_, _, _, Key}) -> Key;
 key(Row) -> name(Row).
 
 -doc "Converts argparse's result; operands stay unchanged.".
--spec read([row()], argparse:arg_map()) ->
-    {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
+-spec read([row()], argparse:arg_map()) -> dyno_error:result(dyno_cli_command:values()).
 read(Rows, Typed) ->
     Given = maps:merge(in_environment(Rows), Typed),
     Operands = maps:without([name(Row) || Row <- Rows], Given),

@@ -38,7 +38,7 @@ output(Path) ->
         {ok, {Format, Path}}
     end.
 
--spec path(binary()) -> {ok, binary()} | {error, dyno_error:error()}.
+-spec path(binary()) -> dyno_error:result(binary()).
 path(Path) ->
     maybe
         ok ?= dyno_error:tagged(dyno_file, dyno_file:writable(Path)),

@@ -57,8 +57,7 @@ and the cost of attaching.
 ## Errors
 A node cannot be reached, or another dyno uses it.
 """.
--spec run([node(), ...], options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run([node(), ...], options()) -> dyno_error:result(dyno_recording:document()).
 run(Nodes, Options) ->
     ForMs = max(?LEAST_MS, maps:get(for_ms, Options, ?FOR_MS)),
     maybe
@@ -128,8 +127,7 @@ recorded(Name, Parameters, Run, Node, Findings) ->
     dyno_recording:put(With, status, complete).
 
 -doc "A recording of the findings in a crash dump.".
--spec of_dump(file:filename_all()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec of_dump(file:filename_all()) -> dyno_error:result(dyno_recording:document()).
 of_dump(Path) ->
     maybe
         {ok, Findings} ?= dyno_health_dump:findings(Path),
@@ -137,8 +135,7 @@ of_dump(Path) ->
     end.
 
 -doc "A recording of the findings in compiled code: folders of `.beam` files, or files.".
--spec of_code([file:filename_all(), ...]) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec of_code([file:filename_all(), ...]) -> dyno_error:result(dyno_recording:document()).
 of_code([First | _] = Paths) ->
     maybe
         {ok, Findings} ?= dyno_health_receives:findings(Paths),

@@ -21,7 +21,7 @@ with bounded memory.
 -define(MANY_PROCESSES, 10_000).
 
 -doc "Reads a dump; its findings, the worst first.".
--spec findings(file:filename_all()) -> {ok, [dyno_finding:t()]} | {error, dyno_error:error()}.
+-spec findings(file:filename_all()) -> dyno_error:result([dyno_finding:t()]).
 findings(Path) ->
     case dyno_health_dump_file:read(Path) of
         {ok, Reading} ->

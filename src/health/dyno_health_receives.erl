@@ -49,7 +49,7 @@ millisecond. Pure, but for reading files.
 of_otp() -> ?OF_OTP.
 
 -doc "The findings in the `.beam` files of these folders or files, the user's code first.".
--spec findings([file:filename_all()]) -> {ok, [dyno_finding:t()]} | {error, dyno_error:error()}.
+-spec findings([file:filename_all()]) -> dyno_error:result([dyno_finding:t()]).
 findings(Paths) ->
     Found = [{Path, beams(Path)} || Path <- Paths],
     case {code:ensure_loaded(beam_disasm), [Path || {Path, []} <- Found]} of

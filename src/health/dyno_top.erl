@@ -31,8 +31,7 @@ first; the share is what looking took of a scheduler.
 -define(MANY_PROCESSES, 5000).
 
 -doc "One reading of a second, as data.".
--spec once(node(), #{name => atom(), cookie => atom()}) ->
-    {ok, #{binary() => term()}} | {error, dyno_error:error()}.
+-spec once(node(), #{name => atom(), cookie => atom()}) -> dyno_error:result(#{binary() => term()}).
 once(Node, Connection) ->
     Ask = #{view => processes, sort => reductions, most => 60, filter => ~""},
     maybe
@@ -97,8 +96,7 @@ plain_row(Row) ->
     }.
 
 -doc "Attaches to all nodes; returns the first error.".
--spec open([node(), ...], #{name => atom(), cookie => atom()}) ->
-    {ok, looking()} | {error, dyno_error:error()}.
+-spec open([node(), ...], #{name => atom(), cookie => atom()}) -> dyno_error:result(looking()).
 open(Nodes, Connection) ->
     maybe
         ok ?= dyno_target_node:ensure_distribution(Connection#{targets => Nodes}),

@@ -97,7 +97,7 @@ begin_round(Pool, Number, Round) ->
     gen_server:cast(Pool, {round, Number, Round}).
 
 -doc "Starts a linked pool here or in another node; copies feeds' files to another machine.".
--spec start_on(node(), options()) -> {ok, pid()} | {error, dyno_error:error()}.
+-spec start_on(node(), options()) -> dyno_error:result(pid()).
 start_on(Node, Options) ->
     try
         case Node =:= node() of

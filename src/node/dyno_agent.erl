@@ -126,7 +126,7 @@ Some 20 ms and, in the target, a few processes and 690 kB of code. Nothing is tr
 ## Errors
 The node is down or refuses the cookie, its OTP is older than 27, or another dyno is attached.
 """.
--spec attach(node(), options()) -> {ok, agent()} | {error, dyno_error:error()}.
+-spec attach(node(), options()) -> dyno_error:result(agent()).
 attach(Node, Options) ->
     dyno_target_silence:during([Node], fun() -> attach_to(Node, Options) end).
 
@@ -366,8 +366,7 @@ Removes the modules that `detach/1` left in a node, at any cost.
 modules and 1,000,000 processes.
 """.
 -spec leave(node(), #{cookie => atom(), name => atom()}) ->
-    {ok, #{modules := [module()], cpu_ms := dyno_target_cleaner:cpu_ms()}}
-    | {error, dyno_error:error()}.
+    dyno_error:result(#{modules := [module()], cpu_ms := dyno_target_cleaner:cpu_ms()}).
 leave(Node, Options) ->
     maybe
         ok ?= dyno_target_node:connect(Node, maps:with([cookie, name], Options)),
@@ -404,7 +403,7 @@ removed(Node, Cleaner) ->
     end.
 
 -doc "Starts an instrument or a custom probe in the target, with its `config()`.".
--spec start(agent(), module(), map()) -> {ok, pid()} | {error, dyno_error:error()}.
+-spec start(agent(), module(), map()) -> dyno_error:result(pid()).
 start(Agent, Instrument, Config) ->
     starting(Agent, fun(Start) -> Start(Instrument, Config) end).
 

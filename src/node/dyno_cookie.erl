@@ -28,7 +28,7 @@
 Call before this node gets a name. The program dyno is started with `-nocookie`, so that
 `m:dyno_epmd` can set the cookie; in another Erlang, such as rebar3's, OTP reads the file.
 """.
--spec prepare() -> ok | {error, dyno_error:error()}.
+-spec prepare() -> dyno_error:result().
 prepare() ->
     case {init:get_argument(setcookie), init:get_argument(nocookie)} of
         {{ok, _}, _} ->

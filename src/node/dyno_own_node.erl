@@ -37,7 +37,7 @@
 -define(EPMD_PAUSE_MS, 20).
 
 -doc "Names this Erlang. If no port mapper answers, starts one and waits for its answer.".
--spec start(options()) -> ok | {error, dyno_error:error()}.
+-spec start(options()) -> dyno_error:result().
 start(Options) ->
     maybe
         ok ?= dyno_cookie:prepare(),

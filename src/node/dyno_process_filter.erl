@@ -53,7 +53,7 @@ The processes that a command selects: read from text, and checked in the nodes b
 -define(TIMEOUT_MS, 10_000).
 
 -doc "Reads a filter.".
--spec parse(binary(), things()) -> {ok, t()} | {error, dyno_error:error()}.
+-spec parse(binary(), things()) -> dyno_error:result(t()).
 parse(Text, Things) ->
     Filter = parts(string:trim(Text)),
     case Filter =/= error andalso not lists:member(form(Filter), forms_not(Things)) of
@@ -156,8 +156,7 @@ with_prefix(supervisor, Name) -> <<"sup:", Name/binary>>;
 with_prefix(Form, Name) -> <<(atom_to_binary(Form))/binary, $:, Name/binary>>.
 
 -doc "Filters for agents of these nodes; of processes `[]` for all. Each must match in a node.".
--spec check([t() | binary()], [node(), ...], things()) ->
-    {ok, [selector()]} | {error, dyno_error:error()}.
+-spec check([t() | binary()], [node(), ...], things()) -> dyno_error:result([selector()]).
 check(Filters, Nodes, Things) ->
     try dyno_error:each(fun(Filter) -> checked(Filter, Nodes, Things) end, Filters) of
         {ok, Found} ->

@@ -32,8 +32,8 @@
     | {without, t(), [module()], Reason :: term()}.
 
 -doc "Attaches to a node, and starts processes there; leaves the node if this fails.".
--spec hold(node(), dyno_agent:options(), fun((t()) -> {ok, t()} | {error, dyno_error:error()})) ->
-    {ok, t()} | {error, dyno_error:error()}.
+-spec hold(node(), dyno_agent:options(), fun((t()) -> dyno_error:result(t()))) ->
+    dyno_error:result(t()).
 hold(Node, Options, Equip) ->
     maybe
         {ok, Agent} ?= dyno_agent:attach(Node, Options),

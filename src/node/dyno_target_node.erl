@@ -41,7 +41,7 @@
 -define(SETUP_S, 7).
 -define(TIMEOUT_MS, 30_000).
 
--spec connect(node() | [node()], options()) -> ok | {error, dyno_error:error()}.
+-spec connect(node() | [node()], options()) -> dyno_error:result().
 connect([], _Options) ->
     ok;
 connect([Node | Nodes] = All, Options) ->
@@ -95,7 +95,7 @@ set_cookie(Node, #{cookie := Cookie}) -> erlang:set_cookie(Node, Cookie);
 set_cookie(_Node, _Options) -> true.
 
 -doc "Makes this node a hidden node of the network, with long names if the first target has one.".
--spec ensure_distribution(options()) -> ok | {error, dyno_error:error()}.
+-spec ensure_distribution(options()) -> dyno_error:result().
 ensure_distribution(Options) ->
     Targets = maps:get(targets, Options, []),
     case {is_alive(), net_kernel:longnames(), Targets} of

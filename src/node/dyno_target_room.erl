@@ -16,7 +16,7 @@
 -type reason() :: {short, node(), resource(), Left :: integer(), Needed :: pos_integer()}.
 
 -doc "The node's number of processes. Reads six numbers in the node, in one call.".
--spec check(node()) -> {ok, Processes :: pos_integer()} | {error, dyno_error:error()}.
+-spec check(node()) -> dyno_error:result(Processes :: pos_integer()).
 check(Node) ->
     Items = lists:append([[Count, Limit] || {_, Count, Limit, _} <- resources()]),
     try dyno_remote:call(Node, lists, map, [fun erlang:system_info/1, Items]) of

@@ -79,7 +79,7 @@
 
 -type reason() :: {unmatched, node(), [{dyno_agent_patterns:pattern(), {ok, string()} | none}]}.
 
--spec attach([node()], options()) -> {ok, [target()]} | {error, dyno_error:error()}.
+-spec attach([node()], options()) -> dyno_error:result([target()]).
 attach(Nodes, Given) ->
     All = dyno_agent_instrument:names(dyno_agent_instrument:all()),
     Defaults = #{level => discovery, patterns => [], servers => [], interval_ms => ?INTERVAL_MS},

@@ -101,7 +101,7 @@ until then, if the calling process gets `dyno_interrupt`, or `stop` from a proce
 enough.
 """.
 -spec run(module(), [node()], Options :: map()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()} | term().
+    dyno_error:result(dyno_recording:document()) | term().
 run(Module, Nodes, Options) ->
     Observe = fun() ->
         proc_lib:set_label({?MODULE, Module}),

@@ -79,8 +79,7 @@ Profiles; see the module.
 A node is unreachable or used by another dyno; a target matches nothing; the kind cannot measure the
 request.
 """.
--spec run([node(), ...], options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run([node(), ...], options()) -> dyno_error:result(dyno_recording:document()).
 run(Nodes, Options) ->
     maybe
         ok ?= dyno_option:known(?OPTIONS, Options),

@@ -32,7 +32,7 @@
 -define(STARTED_MS, 60_000).
 
 -doc "Evaluates an expression repeatedly; the node ends with the calling process.".
--spec eval(binary()) -> {ok, t()} | {error, dyno_error:error()}.
+-spec eval(binary()) -> dyno_error:result(t()).
 eval(Text) ->
     maybe
         {ok, Expressions} ?= parsed(Text),
@@ -89,7 +89,7 @@ compiled(Expressions) ->
     end.
 
 -doc "Starts a command, and waits for its first emulator, which waits for `go/1`.".
--spec command(binary()) -> {ok, t()} | {error, dyno_error:error()}.
+-spec command(binary()) -> dyno_error:result(t()).
 command(Command) ->
     maybe
         %% Its emulators use this name.

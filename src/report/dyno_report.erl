@@ -44,7 +44,7 @@ This module is the behaviour of formats and their one list. A new format is a mo
     | dyno_file:reason().
 
 -doc "Renders the report. Pure: no file is read or written.".
--callback format(document(), options()) -> {ok, iodata()} | {error, dyno_error:error()}.
+-callback format(document(), options()) -> dyno_error:result(iodata()).
 
 -doc "The formats' names.".
 -spec formats() -> [format(), ...].

@@ -112,12 +112,12 @@ Of a process: `calls`, `casts` and `infos`, or `timings`, each with `callbacks`,
 -define(STAGES, [producer, producer_consumer, consumer]).
 
 -doc "Monitors the servers with these callback modules.".
--spec monitor_cluster(cluster()) -> {ok, monitor()} | {error, dyno_error:error()}.
+-spec monitor_cluster(cluster()) -> dyno_error:result(monitor()).
 monitor_cluster(Cluster) ->
     start(cluster, [servers], Cluster).
 
 -doc "Monitors the stages with these modules.".
--spec monitor_pipeline(pipeline()) -> {ok, monitor()} | {error, dyno_error:error()}.
+-spec monitor_pipeline(pipeline()) -> dyno_error:result(monitor()).
 monitor_pipeline(Pipeline) ->
     start(pipeline, ?STAGES, Pipeline).
 

@@ -96,7 +96,7 @@ In each window: `probe_ns` for each callback, and `cost`, the share of a schedul
 A node cannot be reached or is taken by another dyno, a filter is invalid there, or a sink's port is
 in use: `dyno_error` says so in a sentence.
 """.
--spec start(node() | [node(), ...], options()) -> {ok, session()} | {error, dyno_error:error()}.
+-spec start(node() | [node(), ...], options()) -> dyno_error:result(session()).
 start(Node, Options) when is_atom(Node) ->
     start([Node], Options);
 start(Nodes, Given) ->
@@ -150,11 +150,11 @@ list() ->
 about(Session) -> gen_server:call(Session, about, ?TIMEOUT_MS).
 
 -doc "Selects more servers.".
--spec add(session(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
+-spec add(session(), [dyno_process_filter:t()]) -> dyno_error:result().
 add(Session, Servers) -> gen_server:call(Session, {add, Servers}, ?TIMEOUT_MS).
 
 -doc "Selects fewer servers.".
--spec remove(session(), [dyno_process_filter:t()]) -> ok | {error, dyno_error:error()}.
+-spec remove(session(), [dyno_process_filter:t()]) -> dyno_error:result().
 remove(Session, Servers) -> gen_server:call(Session, {remove, Servers}, ?TIMEOUT_MS).
 
 -doc "Like `subscribe/2`, with a queue of ten windows.".

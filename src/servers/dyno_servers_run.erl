@@ -47,8 +47,7 @@ then.
 -define(MOST_ALARMS, 10).
 
 -doc "Measures; see the module.".
--spec run([node(), ...], options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run([node(), ...], options()) -> dyno_error:result(dyno_recording:document()).
 run(Nodes, Options) -> dyno_observer:run(?MODULE, Nodes, Options).
 
 -doc false.

@@ -35,7 +35,7 @@
 
 -doc "The calling process gets the windows of these servers until it ends.".
 -spec join(node(), [dyno_agent_process_filter:selector()], dyno_servers:options()) ->
-    {ok, pid()} | {error, dyno_error:error()}.
+    dyno_error:result(pid()).
 join(Node, Selectors, Options) ->
     Name = list_to_atom(?PREFIX ++ atom_to_list(Node)),
     case gen_server:start({local, Name}, ?MODULE, {Node, Selectors, Options, self()}, []) of

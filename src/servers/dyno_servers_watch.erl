@@ -59,7 +59,7 @@ is_watch(_Other) ->
     false.
 
 -doc "Reads a watch written as a threshold.".
--spec read(unicode:chardata()) -> {ok, watch()} | {error, dyno_error:error()}.
+-spec read(unicode:chardata()) -> dyno_error:result(watch()).
 read(Text) ->
     maybe
         {ok, Threshold} ?= dyno_threshold:above(Text, fun(_) -> known() end),

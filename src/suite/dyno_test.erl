@@ -87,8 +87,7 @@ The recording's status: `complete` (even if a threshold fails: see the verdicts)
 Nothing was measured, because the suite, an option, or the recording's file is wrong: `dyno_error`
 has the reason and the responsible side.
 """.
--spec run(dyno_suite_source:source(), options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run(dyno_suite_source:source(), options()) -> dyno_error:result(dyno_recording:document()).
 run(Source, Options) ->
     Measure = fun() ->
         process_flag(trap_exit, true),

@@ -78,7 +78,7 @@ interval_ms(IntervalMs, DurationMs) ->
     max(min(IntervalMs, ?LEAST_SLICE_MS), IntervalMs div Parts).
 
 -doc "Loads the targets for one half; called by the interruptible process, without an agent.".
--spec half(first | second, dyno_load:options()) -> {ok, half()} | {error, dyno_error:error()}.
+-spec half(first | second, dyno_load:options()) -> dyno_error:result(half()).
 half(Which, #{duration_ms := DurationMs, warmup_ms := WarmupMs} = Options) ->
     HalfMs = half_ms(DurationMs),
     {ok, Load} = dyno_load:start_link(Options#{

@@ -50,8 +50,7 @@
 -callback warnings(module()) -> [{Code :: binary(), Text :: binary()}].
 
 -doc "Sets this node's name and cookie as a suite expects.".
--callback connection(dyno_target_node:options()) ->
-    ok | {error, dyno_error:error()}.
+-callback connection(dyno_target_node:options()) -> dyno_error:result().
 
 -callback suite(t()) -> result(dyno_suite:config()).
 

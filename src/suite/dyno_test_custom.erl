@@ -66,8 +66,7 @@
 -define(LIMIT_MS, 5000).
 
 -doc "Loads the modules; files in a suite's folder need no folder.".
--spec load(dyno_suite:options(), dyno_suite_source:source()) ->
-    {ok, loaded()} | {error, dyno_error:error()}.
+-spec load(dyno_suite:options(), dyno_suite_source:source()) -> dyno_error:result(loaded()).
 load(#{agents := Agents, instruments := Instruments, without := Without}, Suite) ->
     maybe
         {ok, Loaded} ?=
@@ -205,7 +204,7 @@ Starts all probes in all targets; if one does not start, none runs. The calling 
 events. Without targets no invariant is checked, and a never checked invariant has not held.
 """.
 -spec start([dyno_targets:target()], non_neg_integer(), context()) ->
-    {ok, {[dyno_targets:target()], t()}} | {error, dyno_error:error()}.
+    dyno_error:result({[dyno_targets:target()], t()}).
 start([], Size, Context) ->
     maybe
         {ok, Probes} ?= probes(node(), Size, Context#{custom := []}),

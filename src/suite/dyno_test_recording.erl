@@ -56,8 +56,7 @@ source_text(Source) when is_atom(Source) -> atom_to_binary(Source);
 source_text(Source) -> unicode:characters_to_binary(Source).
 
 -doc "Writes the file, if requested; a test that cannot be saved does not begin.".
--spec begin_file(dyno_recording:document(), dyno_test:options()) ->
-    ok | {error, dyno_error:error()}.
+-spec begin_file(dyno_recording:document(), dyno_test:options()) -> dyno_error:result().
 begin_file(Document, #{recording := Path}) ->
     written(dyno_recording_file:write(Path, Document));
 begin_file(_Document, _Options) ->
@@ -84,7 +83,7 @@ with_run({Run, Verdicts}, Document) ->
 
 -doc "The whole recording, or an error if the suite is wrong.".
 -spec finish(dyno_test_run:outcome(), dyno_recording:document(), test()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+    dyno_error:result(dyno_recording:document()).
 finish({misuse, Error}, Document, #{options := Options}) ->
     ok = save_so_far(failed(~"suite", dyno_error:format(Error), Document), Options),
     {error, Error};

@@ -14,9 +14,12 @@
 
 -export([format/1, format_error/1, fault/1, exit_status/1, each/2, each/3, tagged/2]).
 -export([attempt/1, fail/1, ok/1]).
--export_type([error/0, fault/0, exit_status/0]).
+-export_type([error/0, result/0, result/1, fault/0, exit_status/0]).
 
 -type error() :: {module(), Reason :: term()}.
+
+-type result() :: ok | {error, error()}.
+-type result(Value) :: {ok, Value} | {error, error()}.
 
 -type fault() :: caller | code | dyno | interrupted.
 

@@ -24,8 +24,7 @@
     | {unknown, Key :: term(), Known :: [atom()]}.
 
 -doc "Reads the values of all fields, and adds the defaults.".
--spec read([field()], #{term() => term()}) ->
-    {ok, #{atom() => term()}} | {error, dyno_error:error()}.
+-spec read([field()], #{term() => term()}) -> dyno_error:result(#{atom() => term()}).
 read(Fields, Options) ->
     maybe
         ok ?= known([Key || {Key, _, _, _} <- Fields], Options),

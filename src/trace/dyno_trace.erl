@@ -102,8 +102,7 @@ Traces in these nodes.
 An invalid pattern, a missing or untraceable function, an unreachable node, or a node that another
 dyno uses.
 """.
--spec start([node(), ...], [unicode:chardata(), ...], options()) ->
-    {ok, pid()} | {error, dyno_error:error()}.
+-spec start([node(), ...], [unicode:chardata(), ...], options()) -> dyno_error:result(pid()).
 start(Nodes, Patterns, Options) ->
     All = maps:merge(?DEFAULTS, Options),
     maybe
@@ -115,15 +114,15 @@ start(Nodes, Patterns, Options) ->
     end.
 
 -doc "Adds a pattern of calls.".
--spec add(pid(), unicode:chardata()) -> ok | {error, dyno_error:error()}.
+-spec add(pid(), unicode:chardata()) -> dyno_error:result().
 add(Trace, Pattern) -> call(Trace, {add, Pattern}).
 
 -doc "Removes a pattern, written as it was given.".
--spec remove(pid(), unicode:chardata()) -> ok | {error, dyno_error:error()}.
+-spec remove(pid(), unicode:chardata()) -> dyno_error:result().
 remove(Trace, Pattern) -> call(Trace, {remove, unicode:characters_to_binary(Pattern)}).
 
 -doc "Stops; returns when all items are shown and the nodes are left.".
--spec stop(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
+-spec stop(pid()) -> dyno_error:result(ended()).
 stop(Trace) ->
     Result = call(Trace, stop),
     receive
@@ -132,7 +131,7 @@ stop(Trace) ->
     end.
 
 -doc "Waits for the end; for the owner only.".
--spec await(pid()) -> {ok, ended()} | {error, dyno_error:error()}.
+-spec await(pid()) -> dyno_error:result(ended()).
 await(Trace) ->
     Ref = monitor(process, Trace),
     receive
@@ -152,7 +151,7 @@ call(Trace, Request) ->
 
 -doc "Shows a file's items as in tracing.".
 -spec replay(file:name_all(), fun((dyno_trace_item:t(), Acc) -> Acc), Acc) ->
-    {ok, Acc} | {error, dyno_error:error()}.
+    dyno_error:result(Acc).
 replay(File, Show, Acc) -> dyno_trace_lines:fold(File, Show, Acc).
 
 -doc false.

@@ -46,8 +46,7 @@
 -define(MOST_BYTES, 2_000_000).
 -define(RECORDS_MS, 2_000).
 
--spec hold(node(), [{pos_integer(), dyno_trace_pattern:t()}], options()) ->
-    {ok, t()} | {error, dyno_error:error()}.
+-spec hold(node(), [{pos_integer(), dyno_trace_pattern:t()}], options()) -> dyno_error:result(t()).
 hold(Node, Patterns, #{what := What} = Options) ->
     Modules = dyno_code:closure([
         dyno_agent_guard, dyno_agent_event_watchdog, dyno_agent_trace_functions, consumer(What)
@@ -207,8 +206,7 @@ reason(untraceable, Function, _Node) ->
 printed({M, F, '_'}) -> dyno_trace_item:name(M, F);
 printed(MFA) -> dyno_agent_name:mfa(MFA).
 
--spec change(t(), [{pos_integer(), dyno_trace_pattern:t()}]) ->
-    ok | {error, dyno_error:error()}.
+-spec change(t(), [{pos_integer(), dyno_trace_pattern:t()}]) -> dyno_error:result().
 change(#{node := Node, watchdog := Watchdog, ends := Ends}, Patterns) ->
     maybe
         ok ?= check(Node, Patterns),

@@ -76,7 +76,7 @@ Verifies; `Specs` are files of specifications, or monitors' modules.
 A specification is wrong, a node is unreachable or used by another dyno.
 """.
 -spec run([binary(), ...], [node(), ...], options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+    dyno_error:result(dyno_recording:document()).
 run(Specs, Nodes, Options) ->
     dyno_observer:run(?MODULE, Nodes, Options#{specs => Specs}).
 

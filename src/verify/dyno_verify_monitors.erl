@@ -19,7 +19,7 @@
     | {not_loaded, unicode:chardata()}
     | {same_name, module()}.
 
--spec read([binary(), ...]) -> {ok, [dyno_code:object(), ...]} | {error, dyno_error:error()}.
+-spec read([binary(), ...]) -> dyno_error:result([dyno_code:object(), ...]).
 read(Specs) ->
     maybe
         {ok, Read} ?= dyno_error:each(fun(Spec) -> one(Spec, filename:extension(Spec)) end, Specs),

@@ -28,7 +28,7 @@ of the file. Monitors over several processes get all events in order of time.
 
 -doc "Replays a recording of these specifications' properties; `show` gets each violation.".
 -spec run([binary(), ...], binary(), dyno_verify:options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+    dyno_error:result(dyno_recording:document()).
 run(Specs, File, Options) ->
     Started = erlang:monotonic_time(nanosecond),
     maybe

@@ -21,7 +21,7 @@
 -define(RECORD_MS, 120_000).
 
 -doc "An instrumentation: one of dyno's, or a module of dyno_agent_verifier.".
--spec instrumentation(atom()) -> {ok, module()} | {error, dyno_error:error()}.
+-spec instrumentation(atom()) -> dyno_error:result(module()).
 %% One tracer for all processes; detectEr's name.
 instrumentation(Name) when Name =:= partition; Name =:= centralised ->
     {ok, dyno_agent_verify};
@@ -36,7 +36,7 @@ instrumentation(Module) ->
     end.
 
 -spec hold(node(), [dyno_code:object(), ...], dyno_verify:options()) ->
-    {ok, dyno_target:t()} | {error, dyno_error:error()}.
+    dyno_error:result(dyno_target:t()).
 hold(Node, Objects, Options) ->
     Recorder = [dyno_stream || is_map_key(record, Options)],
     Connection = maps:with([cookie, name], Options),
@@ -91,7 +91,7 @@ record(_Node, _Options) ->
     ok.
 
 -doc "Nodes of one machine would write to the same file, and lose one recording.".
--spec records_apart([node(), ...], dyno_verify:options()) -> ok | {error, dyno_error:error()}.
+-spec records_apart([node(), ...], dyno_verify:options()) -> dyno_error:result().
 records_apart(Nodes, #{record := _}) ->
     Hosts = maps:groups_from_list(fun host/1, Nodes),
     case [{A, B} || _ := [A, B | _] <- Hosts] of
@@ -104,7 +104,7 @@ records_apart(_Nodes, _Options) ->
 host(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
 -doc "Closes the recorded file, and marks whether processes were cut off; an error names the loss.".
--spec recorded(dyno_target:t(), whole | cut_off) -> ok | {error, dyno_error:error()}.
+-spec recorded(dyno_target:t(), whole | cut_off) -> dyno_error:result().
 recorded(#{records := false}, _Whole) ->
     ok;
 recorded(#{node := Node}, Whole) ->

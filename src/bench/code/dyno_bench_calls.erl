@@ -41,7 +41,7 @@ of the calls in this node.
 -define(MAX_CALLS, 100_000).
 
 -doc "The calls of a file, in order.".
--spec read(file:filename_all()) -> {ok, [call(), ...]} | {error, dyno_error:error()}.
+-spec read(file:filename_all()) -> dyno_error:result([call(), ...]).
 read(Path) ->
     maybe
         {ok, Content} ?= content(Path, filelib:file_size(Path)),
@@ -91,7 +91,7 @@ is_call(_) -> false.
 Writes calls as text, which a person can read and edit. Terms without text (pids) are written as
 external terms. Only this user may read the file, because it has arguments.
 """.
--spec write(file:filename_all(), [call(), ...]) -> ok | {error, dyno_error:error()}.
+-spec write(file:filename_all(), [call(), ...]) -> dyno_error:result().
 write(Path, Calls) ->
     Terms = [io_lib:format("~0tp.~n", [Call]) || Call <- Calls],
     maybe
@@ -112,8 +112,7 @@ Uses its own trace session, which ends with the time, the number of calls, or th
 then each call sends a message with copies of its arguments: 0.5 us and more. Set a small `most` for
 a function that is called a million times a second.
 """.
--spec record({module(), atom(), arity()}, options()) ->
-    {ok, [call()]} | {error, dyno_error:error()}.
+-spec record({module(), atom(), arity()}, options()) -> dyno_error:result([call()]).
 record({M, F, A} = Function, Options) when is_atom(M), is_atom(F), is_integer(A), A >= 0 ->
     IsPositive = fun(N) -> is_integer(N) andalso N >= 1 end,
     IsCount = fun(N) -> IsPositive(N) andalso N =< ?MAX_CALLS end,

@@ -116,7 +116,7 @@ hold values without source text: funs and the arguments of calls. If the module 
 -define(COMPILE_MS, 30_000).
 
 -doc "Reads a code; errors include the place.".
--spec read(code()) -> {ok, parsed()} | {error, dyno_error:error()}.
+-spec read(code()) -> dyno_error:result(parsed()).
 read(Code) ->
     maybe
         {ok, #{runner := Runner} = Parsed} ?= parts(Code),
@@ -124,11 +124,11 @@ read(Code) ->
     end.
 
 -doc "The same on the compiler's node.".
--spec read(code(), compiling()) -> {ok, parsed()} | {error, dyno_error:error()}.
+-spec read(code(), compiling()) -> dyno_error:result(parsed()).
 read(Code, How) -> there(read, [Code], Code, How).
 
 -doc "Reads a code that gives a value. Source of a fun gives the fun.".
--spec read_value(callable()) -> {ok, parsed()} | {error, dyno_error:error()}.
+-spec read_value(callable()) -> dyno_error:result(parsed()).
 read_value(Callable) ->
     maybe
         {ok, Parts} ?= parts(Callable),
@@ -286,7 +286,7 @@ Compiles the loop into a module of the given name:
 Time is limited, because the compiler needs long for `1 bsl 1000000000`. Another node's compiler
 compiles for every release that dyno supports.
 """.
--spec compile(module(), parsed(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
+-spec compile(module(), parsed(), compiling()) -> dyno_error:result(compiled()).
 compile(Module, #{label := Label} = Parsed, How) ->
     More = [r27 || #{compiler := Node} <- [How], Node =/= here],
     TimeoutMs = maps:get(timeout_ms, How, ?COMPILE_MS),
@@ -294,7 +294,7 @@ compile(Module, #{label := Label} = Parsed, How) ->
 
 -doc false.
 -spec compiled(module(), parsed(), {[compile:option()], TimeoutMs :: pos_integer()}) ->
-    {ok, compiled()} | {error, dyno_error:error()}.
+    dyno_error:result(compiled()).
 compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {More, TimeoutMs}) ->
     Parts = maps:with(?PARTS, Parsed),
     Gaps = dyno_bench_forms:gaps(Parts),
@@ -337,13 +337,12 @@ compiled(Module, #{runner := Runner, label := Label, texts := Texts} = Parsed, {
     end.
 
 -doc "Reads, compiles and loads a code as a module of the given name.".
--spec load(module(), code(), compiling()) -> {ok, compiled()} | {error, dyno_error:error()}.
+-spec load(module(), code(), compiling()) -> dyno_error:result(compiled()).
 load(Module, Code, How) ->
     loaded(Module, read(Code, How), How).
 
 -doc "The same for a code that gives a value. Source of a fun gives the fun.".
--spec load_value(module(), callable(), compiling()) ->
-    {ok, compiled()} | {error, dyno_error:error()}.
+-spec load_value(module(), callable(), compiling()) -> dyno_error:result(compiled()).
 load_value(Module, Callable, How) ->
     loaded(Module, there(read_value, [Callable], Callable, How), How).
 
@@ -354,8 +353,7 @@ loaded(Module, Read, How) ->
     end.
 
 -doc "Compiles and loads a parsed code.".
--spec load_parsed(module(), parsed(), compiling()) ->
-    {ok, compiled()} | {error, dyno_error:error()}.
+-spec load_parsed(module(), parsed(), compiling()) -> dyno_error:result(compiled()).
 load_parsed(Module, Parsed, How) ->
     maybe
         {ok, #{binary := Binary, constants := Constants} = Compiled} ?=

@@ -27,7 +27,7 @@
 
 -doc "Within a time limit, because macros run.".
 -spec part(Name :: atom(), binary(), TimeoutMs :: pos_integer()) ->
-    {ok, dyno_bench_source:part()} | {error, dyno_error:error()}.
+    dyno_error:result(dyno_bench_source:part()).
 part(Name, Text, TimeoutMs) ->
     maybe
         {elixir, ok} ?= {elixir, dyno_elixir:start()},

@@ -89,7 +89,7 @@ compiling and for calling benchmarks/0, each. `portable`: every release that dyn
 the result.
 """.
 -spec read(file:filename_all(), {own | portable, TimeoutMs :: pos_integer()}) ->
-    {ok, file()} | {error, dyno_error:error()}.
+    dyno_error:result(file()).
 read(Name, {For, TimeoutMs}) ->
     Path = unicode:characters_to_list(Name),
     maybe

@@ -95,7 +95,7 @@ samples.
 -define(MAX_NODES, 100).
 
 -doc "Starts a linked cluster; returns when all nodes work.".
--spec start_link(options()) -> {ok, pid()} | {error, dyno_error:error()}.
+-spec start_link(options()) -> dyno_error:result(pid()).
 start_link(Options) ->
     Merged = maps:merge(
         #{
@@ -162,7 +162,7 @@ history(Cluster, {FromMs, ToMs}) ->
     [Sample || #{time_ms := Ms} = Sample <- history(Cluster), Ms >= FromMs, Ms =< ToMs].
 
 -doc "Sets the number of workers in a node.".
--spec set_concurrency(pid(), node(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
+-spec set_concurrency(pid(), node(), non_neg_integer()) -> dyno_error:result().
 set_concurrency(Cluster, Node, Count) ->
     gen_server:call(Cluster, {set_concurrency, Node, Count}, ?CALL_MS).
 

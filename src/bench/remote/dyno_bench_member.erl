@@ -38,7 +38,7 @@
 -define(MAX, 10_000).
 
 -doc "Sends `{dyno_bench_member, node(), Report}`; the caller holds the run's slot until it ends.".
--spec run(order(), pid()) -> ok | {error, dyno_error:error()}.
+-spec run(order(), pid()) -> dyno_error:result().
 run(#{interval_ms := IntervalMs} = Order, Sink) ->
     ok = dyno_agent_vm:enable(),
     State = #{
@@ -74,7 +74,7 @@ read(#{counter := Counter}) ->
     {erlang:monotonic_time(nanosecond), counters:get(Counter, 1), dyno_agent_vm:read()}.
 
 %% Absolute times, so that reports do not drift.
--spec reporting(state(), term(), integer()) -> ok | {error, dyno_error:error()}.
+-spec reporting(state(), term(), integer()) -> dyno_error:result().
 reporting(#{sink := Sink, interval_ms := IntervalMs} = State, Before, DueMs) ->
     receive
         dyno_interrupt ->
@@ -147,7 +147,7 @@ resized(Count, #{prepared := Prepared, counter := Counter} = State) ->
 Sets the number of workers; returns when new workers run. Surplus workers are killed: iterations
 since their last batch are not counted. If the code fails then, the run ends.
 """.
--spec set_concurrency(pid(), non_neg_integer()) -> ok | {error, dyno_error:error()}.
+-spec set_concurrency(pid(), non_neg_integer()) -> dyno_error:result().
 set_concurrency(Pid, Count) when is_integer(Count), Count >= 0, Count =< ?MAX ->
     try
         dyno_agent_process:ask(Pid, {set_concurrency, Count})

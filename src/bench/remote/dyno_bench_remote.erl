@@ -43,7 +43,7 @@ names the function once the node is connected. The function must end when its pr
 `dyno_interrupt`; so does this function.
 """.
 -spec run(node(), fun(() -> {module(), atom(), [term()]}), [file_module()], options()) ->
-    {ok, {term(), description()}} | {error, dyno_error:error()}.
+    dyno_error:result({term(), description()}).
 run(Node, Call, Files, Options) ->
     maybe
         {ok, Target} ?= attach(Node, Files, Options),
@@ -60,8 +60,7 @@ run(Node, Call, Files, Options) ->
     end.
 
 -doc "Starts a guard in a node, with all modules that measure.".
--spec attach(node(), [file_module()], options()) ->
-    {ok, dyno_target:t()} | {error, dyno_error:error()}.
+-spec attach(node(), [file_module()], options()) -> dyno_error:result(dyno_target:t()).
 attach(Node, Files, Options) ->
     AgentOptions = maps:merge(#{limit_ms => ?LIMIT_MS}, maps:remove(inputs, Options)),
     maybe

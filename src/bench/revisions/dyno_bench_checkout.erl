@@ -37,8 +37,7 @@ revision(Tree, {Kind, Commit} = Revision, #{git := Git, top := Top} = Repository
         submodules(Tree, Revision, Repository)
     end.
 
--spec git(file:filename(), file:filename(), [string() | binary()]) ->
-    {ok, binary()} | {error, dyno_error:error()}.
+-spec git(file:filename(), file:filename(), [string() | binary()]) -> dyno_error:result(binary()).
 git(Git, Folder, Arguments) ->
     %% In git's own folder, the settings may name a working tree that is gone.
     Where =
@@ -153,7 +152,7 @@ commit_of(Kind, Path, Commit, Source, #{git := Git}) ->
     commit(Git, Source, Name, {?MODULE, {no_commit, Path, Commit}}).
 
 -spec commit(file:filename(), file:filename(), binary(), Unknown :: dyno_error:error()) ->
-    {ok, binary()} | {error, dyno_error:error()}.
+    dyno_error:result(binary()).
 commit(Git, Folder, Name, Unknown) ->
     Verify = ["rev-parse", "--verify", "--quiet", "--end-of-options", <<Name/binary, "^{commit}">>],
     case git(Git, Folder, Verify) of

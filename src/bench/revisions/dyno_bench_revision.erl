@@ -53,7 +53,7 @@ Parses `A..B`, or `A` alone, which is compared with the working tree. As in git,
 {ok,[{revision,<<"main">>},working_tree]}
 ```
 """.
--spec parse([binary()]) -> {ok, [revision(), ...]} | {error, dyno_error:error()}.
+-spec parse([binary()]) -> dyno_error:result([revision(), ...]).
 parse(Texts) ->
     Parsed = [ends(Text) || Text <- Texts],
     case {lists:member(error, Parsed), lists:append([Ends || Ends <- Parsed, is_list(Ends)])} of
@@ -77,8 +77,7 @@ or_head(~"") -> ~"HEAD";
 or_head(Revision) -> Revision.
 
 -doc "Builds revisions of the project here; the benchmark's options are the settings' defaults.".
--spec open(settings(), Options :: #{atom() => term()}) ->
-    {ok, built()} | {error, dyno_error:error()}.
+-spec open(settings(), Options :: #{atom() => term()}) -> dyno_error:result(built()).
 open(Settings, Others) ->
     Options = maps:merge(Others, Settings),
     Accepted = ~"a list of revisions, a result of dyno_bench_revision:parse/1,",

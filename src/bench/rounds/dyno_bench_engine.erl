@@ -142,8 +142,7 @@ checks() ->
         {timeout_ms, IsPositive, ~"a positive integer"}
     ].
 
--spec run([dyno_bench_code:code(), ...], options()) ->
-    {ok, result()} | {error, dyno_error:error()}.
+-spec run([dyno_bench_code:code(), ...], options()) -> dyno_error:result(result()).
 run(Codes, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
     maybe

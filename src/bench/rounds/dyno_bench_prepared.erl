@@ -42,8 +42,7 @@
 
 -type amount() :: pos_integer() | {ms, pos_integer()}.
 
--spec with([dyno_bench_code:code()], options(), fun((t()) -> Value)) ->
-    {ok, Value} | {error, dyno_error:error()}.
+-spec with([dyno_bench_code:code()], options(), fun((t()) -> Value)) -> dyno_error:result(Value).
 with(Codes, Options, Use) ->
     maybe
         {ok, Loaded} ?= load(lists:enumerate(maps:get(number, Options, 1), Codes), Options),

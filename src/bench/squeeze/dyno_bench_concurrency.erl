@@ -21,7 +21,7 @@
 -define(MIN_SAMPLES, 7).
 
 -spec run(dyno_bench_code:code(), dyno_bench_mode:settings(), dyno_bench_engine:options()) ->
-    {ok, result()} | {error, dyno_error:error()}.
+    dyno_error:result(result()).
 run(Code, #{min := Min} = Settings, Options) ->
     StartMs = erlang:monotonic_time(millisecond),
     dyno_bench_prepared:with([Code], Options#{concurrency := Min}, fun(Prepared) ->

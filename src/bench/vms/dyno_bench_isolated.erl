@@ -46,7 +46,7 @@ as two revisions of a project. Each code in each variant is a candidate of the c
 -define(MAX_CANDIDATES, 20).
 
 -doc "Checks settings.".
--spec check(settings()) -> ok | {error, dyno_error:error()}.
+-spec check(settings()) -> dyno_error:result().
 check(Settings) ->
     IsCount = fun(Vms) -> is_integer(Vms) andalso Vms >= 1 andalso Vms =< 1000 end,
     Labels = [maps:get(label, V, ~"") || V <- maps:get(variants, Settings, [])],
@@ -83,7 +83,7 @@ labelled(Code, _Variant) ->
 
 -doc "Compares the codes of a measurement. Also returns the size of its input.".
 -spec run(dyno_bench_inputs:measurement(), pos_integer(), dyno_bench_engine:options()) ->
-    {ok, {pos_integer() | undefined, dyno_bench_engine:result()}} | {error, dyno_error:error()}.
+    dyno_error:result({pos_integer() | undefined, dyno_bench_engine:result()}).
 run(#{codes := Codes} = Measurement, Number, #{isolated := Settings} = Options) ->
     StartMs = erlang:monotonic_time(millisecond),
     case candidates(Codes, Settings) of
@@ -166,7 +166,7 @@ joined([First | _] = Samples) ->
 
 -doc "Runs a mode for one code in one VM: a squeeze.".
 -spec run_one(dyno_bench_mode:checked(), dyno_bench_code:code(), dyno_bench_engine:options()) ->
-    {ok, map()} | {error, dyno_error:error()}.
+    dyno_error:result(map()).
 run_one(Mode, Code, #{isolated := Settings} = Options) ->
     case candidates([Code], Settings) of
         [Candidate] -> dyno_error:attempt(fun() -> in_vm(Candidate, Mode, Options) end);

@@ -34,7 +34,7 @@ ends.
 
 -type reason() :: {server_died, term()} | no_compiler.
 
--spec start(order()) -> {ok, ready()} | {error, dyno_error:error()}.
+-spec start(order()) -> dyno_error:result(ready()).
 start(#{modules := Modules} = Order) ->
     case code:ensure_loaded(compile) of
         {module, compile} ->
@@ -47,7 +47,7 @@ start(#{modules := Modules} = Order) ->
             {error, {?MODULE, no_compiler}}
     end.
 
--spec request(request()) -> {ok, term()} | {error, dyno_error:error()}.
+-spec request(request()) -> dyno_error:result(term()).
 request(Request) ->
     Monitor = monitor(process, ?MODULE),
     %% If the server has already ended, the monitor reports that.

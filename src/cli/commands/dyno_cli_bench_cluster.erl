@@ -24,7 +24,7 @@ second for each node and for all on standard error.
 -define(NODE_WIDTH, 24).
 
 -doc "Runs; an interrupt ends it early and keeps the results so far.".
--spec run(settings()) -> {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run(settings()) -> dyno_error:result(dyno_recording:document()).
 run(#{nodes := Nodes, code := Code, duration_ms := DurationMs} = Settings) ->
     Self = self(),
     Options = (maps:with([nodes, code, concurrency, cookie], Settings))#{

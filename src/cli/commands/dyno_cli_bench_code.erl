@@ -50,7 +50,7 @@ inputs(Values) ->
     [{Name, callable(input, Code, Language)} || {Name, Code} <- maps:get(input, Values, [])].
 
 -doc "Reads codes. A text that ends like a file's name is none: it would be a call of erl/0.".
--spec read(dyno_cli_command:values()) -> {ok, measured()} | {error, dyno_error:error()}.
+-spec read(dyno_cli_command:values()) -> dyno_error:result(measured()).
 read(#{code := Texts} = Values) ->
     Options = [input | ?PARTS] ++ maps:values(?PARTS_OF_ALL),
     case {[T || T <- Texts, is_benchmarks(T)], Texts} of

@@ -41,7 +41,7 @@ heap(Text) -> dyno_cli_option:value({whole, 1, 100_000_000}, Text).
 
 -doc "The options of m:dyno_bench for a number of codes.".
 -spec mode(dyno_cli_command:values(), Codes :: pos_integer()) ->
-    {ok, dyno_bench:options()} | {error, dyno_error:error()}.
+    dyno_error:result(dyno_bench:options()).
 mode(Values, Codes) ->
     maybe
         {ok, Name} ?= name(Values),

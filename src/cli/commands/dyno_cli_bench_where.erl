@@ -56,8 +56,7 @@ options() ->
 
 -doc "Nodes that run a code at once, if several.".
 -spec cluster(dyno_cli_command:values()) ->
-    {ok, none | #{nodes := [node(), ...], cookie => atom()}}
-    | {error, dyno_error:error()}.
+    dyno_error:result(none | #{nodes := [node(), ...], cookie => atom()}).
 cluster(#{node := [_, _ | _] = Nodes} = Values) ->
     case [Option || {Key, Option} <- ?NOT_WATCHED, is_map_key(Key, Values)] of
         [] ->
@@ -69,7 +68,7 @@ cluster(_Values) ->
     {ok, none}.
 
 -doc "The place of codes as options of m:dyno_bench.".
--spec place(dyno_cli_command:values()) -> {ok, dyno_bench:options()} | {error, dyno_error:error()}.
+-spec place(dyno_cli_command:values()) -> dyno_error:result(dyno_bench:options()).
 place(#{build := _} = Values) when not is_map_key(rev, Values) ->
     contradiction("--build says how revisions are built, but there is no --rev; give both or none");
 place(Values) ->

@@ -50,8 +50,7 @@ options() ->
     ].
 
 -doc "The options of a test, with those of the load under one key.".
--spec load(dyno_cli_command:values()) ->
-    {ok, dyno_cli_command:values()} | {error, dyno_error:error()}.
+-spec load(dyno_cli_command:values()) -> dyno_error:result(dyno_cli_command:values()).
 load(Values) ->
     case {contradiction(Values), maps:with(?LOAD, Values)} of
         {none, Load} when map_size(Load) =:= 0 ->

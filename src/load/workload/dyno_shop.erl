@@ -16,7 +16,7 @@
     {taken, Name :: string(), node()} | {not_compiled, file:filename()} | {not_started, term()}.
 
 -doc "Starts the shop under a name without a host, linked to the caller.".
--spec start(Name :: string()) -> {ok, shop()} | {error, dyno_error:error()}.
+-spec start(Name :: string()) -> dyno_error:result(shop()).
 start(Name) ->
     maybe
         ok ?= dyno_target_node:ensure_distribution(#{}),

@@ -89,7 +89,7 @@ refused(Problem, Threshold) ->
     {error, {format(Threshold), place_of(Problem, Threshold), Problem}}.
 
 -doc "Reads a threshold and checks it.".
--spec read(unicode:chardata(), known()) -> {ok, t()} | {error, dyno_error:error()}.
+-spec read(unicode:chardata(), known()) -> dyno_error:result(t()).
 read(Text, Known) ->
     maybe
         {ok, Threshold} ?= parse(Text),
@@ -119,7 +119,7 @@ above(Text, Known) ->
 subjects(#{metrics := Metrics}) -> {subject_expected, [Name || #{name := Name} <- Metrics]}.
 
 -doc "Checks several thresholds.".
--spec check_all([t()], known()) -> ok | {error, dyno_error:error()}.
+-spec check_all([t()], known()) -> dyno_error:result().
 check_all(Thresholds, Known) ->
     case [Reason || T <- Thresholds, {error, Reason} <- [check(T, Known)]] of
         [] -> ok;

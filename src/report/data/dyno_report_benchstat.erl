@@ -18,8 +18,7 @@ after a name's last `-` is that of online schedulers, as in Go; spaces in names 
 -import(dyno_report_document, [get/2, get/3, metric_value/2, name/2]).
 
 -doc "The lines; an error for a comparison, which has no measurements.".
--spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, dyno_error:error()}.
+-spec format(dyno_report:document(), dyno_report:options()) -> dyno_error:result(iodata()).
 format(Document, _Options) ->
     Environment = get(~"environment", Document, #{}),
     Suffix = suffix(get(~"schedulers_online", Environment)),

@@ -13,8 +13,7 @@ Samples have no call counts; each line of calls has the count 1.
 
 -export([format/2]).
 
--spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, dyno_error:error()}.
+-spec format(dyno_report:document(), dyno_report:options()) -> dyno_error:result(iodata()).
 format(Document, _Options) ->
     maybe
         {ok, Profiles} ?= dyno_report_stacks:profiles(Document),

@@ -16,8 +16,7 @@ waiting time of a hundred processes would hide processor time.
 
 -import(dyno_report_document, [get/3, name/2]).
 
--spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, dyno_error:error()}.
+-spec format(dyno_report:document(), dyno_report:options()) -> dyno_error:result(iodata()).
 format(Document, _Options) ->
     All = [
         {Run, Profile}

@@ -23,8 +23,7 @@ the label `of` has a sample's labels, such as processes.
 -define(DURATION_NS, 10).
 -define(DEFAULT_TYPE, 14).
 
--spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, dyno_error:error()}.
+-spec format(dyno_report:document(), dyno_report:options()) -> dyno_error:result(iodata()).
 format(Document, _Options) ->
     maybe
         {ok, Profiles} ?= dyno_report_stacks:profiles(Document),

@@ -13,8 +13,7 @@ is one of the file's profiles.
 
 -define(SCHEMA, ~"https://www.speedscope.app/file-format-schema.json").
 
--spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, dyno_error:error()}.
+-spec format(dyno_report:document(), dyno_report:options()) -> dyno_error:result(iodata()).
 format(Document, _Options) ->
     maybe
         {ok, Profiles} ?= dyno_report_stacks:profiles(Document),

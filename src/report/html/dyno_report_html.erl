@@ -18,8 +18,7 @@ page's code inserts text as text, never as markup.
 
 -export([format/2]).
 
--spec format(dyno_report:document(), dyno_report:options()) ->
-    {ok, iodata()} | {error, dyno_error:error()}.
+-spec format(dyno_report:document(), dyno_report:options()) -> dyno_error:result(iodata()).
 format(Document, _Options) ->
     maybe
         {ok, Js} ?= dyno_priv:read("report/report.js"),

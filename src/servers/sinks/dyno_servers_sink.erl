@@ -67,7 +67,7 @@ with earlier ones. `last`: the reason of the last failure.
 -define(MOST_QUEUED, 8).
 
 -doc "Parses the URL of a sink; `dyno_error:format/1` words its errors.".
--spec parse(unicode:chardata()) -> {ok, config()} | {error, dyno_error:error()}.
+-spec parse(unicode:chardata()) -> dyno_error:result(config()).
 parse(Url) ->
     dyno_servers_sinks:parse(Url).
 
@@ -77,7 +77,7 @@ Starts a sink linked to the caller.
 An absent receiver is no error: losses are counted. Errors are an unknown host name, a port in use,
 and a missing library.
 """.
--spec start_link(config()) -> {ok, sink()} | {error, dyno_error:error()}.
+-spec start_link(config()) -> dyno_error:result(sink()).
 start_link(Config) ->
     case gen_server:start_link(?MODULE, Config, []) of
         {ok, Pid} -> {ok, gen_server:call(Pid, sink, infinity)};

@@ -29,7 +29,7 @@ warnings(Module) ->
         Named <- [dyno_agent_name:mfa({Module, F, A})]
     ].
 
--spec connection(dyno_target_node:options()) -> ok | {error, dyno_error:error()}.
+-spec connection(dyno_target_node:options()) -> dyno_error:result().
 connection(Options) ->
     dyno_target_node:ensure_distribution(Options).
 

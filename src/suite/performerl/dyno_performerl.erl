@@ -63,7 +63,7 @@ Gives an unnamed node the name and cookie that these suites expect: they start n
 `erlang:get_cookie()` or with the cookie `performerl`. The node is visible, like PerformERL's,
 because suites wait for their nodes in `nodes()`.
 """.
--spec connection(dyno_target_node:options()) -> ok | {error, dyno_error:error()}.
+-spec connection(dyno_target_node:options()) -> dyno_error:result().
 connection(Options) ->
     Name = with_host(maps:get(name, Options, ?NODE)),
     WasAlive = is_alive(),

@@ -44,8 +44,7 @@ are kept.
 ## Errors
 A node is unreachable, or an option is wrong: nothing was measured.
 """.
--spec run([node(), ...], options()) ->
-    {ok, dyno_recording:document()} | {error, dyno_error:error()}.
+-spec run([node(), ...], options()) -> dyno_error:result(dyno_recording:document()).
 run(Nodes, Options) ->
     maybe
         ok ?= dyno_option:known(dyno_test:keys() -- ?OF_TESTS, Options),
