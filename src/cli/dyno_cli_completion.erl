@@ -3,8 +3,7 @@
 
 -module(dyno_cli_completion).
 -moduledoc false.
-%% `dyno completion SHELL`: a script that completes dyno's commands, options and values in bash, zsh
-%% or fish, made from the data of the help. Pure.
+%% `dyno completion SHELL`: a script for bash, zsh or fish, made from the data of the help. Pure.
 
 -export([script/1, shells/0]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_cli_progress).
 -moduledoc false.
-%% The progress line: redrawn in place on a terminal; elsewhere, as in CI, a line every ten seconds,
-%% with `-v` a line a phase.
+%% The progress line: redrawn on a terminal; else one every ten seconds, with `-v` one a phase.
 
 -export([new/1, show/2, clear/1, line/2]).
 

@@ -7,7 +7,7 @@ Explains argparse's errors in one sentence: the argument, its place, the accepte
 nearest name if probably mistyped.
 """.
 
--export([format_error/2, no_text/1]).
+-export([format_error/2, no_text/1, renamed/0]).
 
 -type error() :: {
     [string()], argparse:argument() | undefined, string() | [] | undefined, unicode:chardata()
@@ -27,7 +27,7 @@ format_error({[_], undefined, Name, _}, Tree) ->
 format_error({[_, Command], undefined, "-" ++ _ = Given, _}, Tree) ->
     [Option | _] = string:split(Given, "="),
     Instead =
-        case dyno_cli_renamed:instead(Command, Option) of
+        case instead(Command, Option) of
             {ok, Text} -> ["; ", Text];
             none -> near(Option, options(Command, Tree), ["; see dyno ", Command, " --help-all"])
         end,
@@ -82,3 +82,47 @@ quoted(Text) ->
 
 listed(Names) ->
     lists:join(", ", Names).
+
+-doc "Each command's former options, with the rest of a sentence.".
+-spec renamed() -> [{Command :: string(), Option :: string(), Instead :: string()}, ...].
+renamed() ->
+    [
+        {"bench", "--time", "use --for TIME"},
+        {"bench", "--patience", "use -t N"},
+        {"bench", "--watch", "dyno record NODE --watch prints a line each second"},
+        {"bench", "--profile", "dyno profile --eval CODE tells which functions take the time"},
+        {"bench", "--log", "2>> FILE adds the lines on standard error to a file"},
+        {"compare", "--threshold", "use --tolerance SHARE"},
+        {"test", "--duration", "use --for TIME"},
+        {"test", "--no-control", "use --without control"},
+        {"record", "--duration", "use --for TIME"},
+        {"record", "--servers", "give PROCESS after the NODE: dyno record shop@host orders"},
+        {"profile", "--function", "use --pattern PATTERN"},
+        {"profile", "--without", "use --exclude PATTERN"},
+        {"profile", "--short-calls", "--kind time measures functions with short calls"},
+        {"profile", "--perf-script", "--kind cpu does without perf"},
+        {"servers", "--level", "use --detail DETAIL"},
+        {"servers", "--most", "at most 1000 processes of a node are measured; name fewer of them"},
+        {"trace", "--rate", "use --limit-rate N"},
+        {"trace", "--queue", "a fifth of --limit-rate may wait"},
+        {"trace", "--size", "a term is shown with at most 80 elements; --depth N shows less"},
+        {"verify", "--must-decide", "the exit status is 1 if a property is UNKNOWN"},
+        {"verify", "--shards", "one process of each node runs the monitors"},
+        {"verify", "--events", "the last 10 events before a verdict are shown"},
+        {"doctor", "--from", "use --replay FILE"},
+        {"demo", "--name", "give the name alone: dyno demo NAME"},
+        {"workload", "--time", "use --for TIME"},
+        {"workload", "--repetitions", "use --repeat N"},
+        {"workload", "--spread", in_the_shell("spread_ms")},
+        {"workload", "--pinch", in_the_shell("pinch_ms")},
+        {"workload", "--send", in_the_shell("send")},
+        {"workload", "--recv", in_the_shell("recv")}
+    ].
+
+in_the_shell(Key) -> "in the shell, dyno:workload/1 takes " ++ Key.
+
+instead(Command, Option) ->
+    case [Instead || {C, O, Instead} <- renamed(), C =:= Command, O =:= Option] of
+        [Instead] -> {ok, Instead};
+        [] -> none
+    end.

@@ -3,8 +3,7 @@
 
 -module(dyno_health_collections).
 -moduledoc false.
-%% Collections of heaps: long ones, and those of a process that collects again and again: by
-%% hibernation, by calls, by its garbage.
+%% Long collections, and those again and again: by hibernation, by calls, by a process's garbage.
 
 -export([checks/0, hibernating/1]).
 

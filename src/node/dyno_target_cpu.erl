@@ -3,8 +3,7 @@
 
 -module(dyno_target_cpu).
 -moduledoc false.
-%% The option `cpu` of dyno_targets: sampling the targets' processors (dyno_agent_cpu), with a
-%% library sent as bytes.
+%% The option `cpu`: samples the targets' processors (dyno_agent_cpu), by a library sent as bytes.
 
 -export([option/1, of_node/2, fault/1, format_error/1, text/1]).
 -export_type([reason/0]).

@@ -3,8 +3,7 @@
 
 -module(dyno_target_results).
 -moduledoc false.
-%% The results of instruments in the targets, as parts of a recording, from the instruments' own
-%% descriptions (dyno_agent_instrument). Pure.
+%% Results of instruments as parts of a recording, by their own descriptions. Pure.
 
 -export([parts/4, known/1]).
 -export_type([parts/0, sample/0]).

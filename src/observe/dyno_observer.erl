@@ -96,9 +96,8 @@ when
 -define(TICK_MS, 1000).
 
 -doc """
-Observes, and returns a recording of the consumer's measurements. Ends early, with the measurements
-until then, if the calling process gets `dyno_interrupt`, or `stop` from a process that has seen
-enough.
+Observes, and returns a recording. Ends early, with the measurements until then, at the messages
+`dyno_interrupt`, or `stop` from a process that has seen enough.
 """.
 -spec run(module(), [node()], Options :: map()) ->
     dyno_error:result(dyno_recording:document()) | term().

@@ -3,8 +3,7 @@
 
 -module(dyno_profile_recording).
 -moduledoc false.
-%% A profile as a recording: the instruments' results, and each profile's table of functions, for
-%% thresholds and comparisons. Pure.
+%% A profile as a recording, with a table of functions for thresholds and comparisons. Pure.
 
 -export([parts/1, known/0]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_recording_growth).
 -moduledoc false.
-%% Growth with a size, as a row of a table `growth`: the exponent with its interval, and the values
-%% at both ends.
+%% Growth with a size, as a row of a table `growth`: the exponent, and the values at both ends.
 
 -export([fit/4, columns/0]).
 -export_type([growth/0]).

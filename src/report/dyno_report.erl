@@ -105,9 +105,8 @@ ends_so(Name, Ending) ->
     Size > 0 andalso binary:part(Name, Size, byte_size(Ending)) =:= Ending.
 
 -doc """
-The document in a format, as UTF-8. Texts from targets are escaped here for all formats: they could
-control a terminal or mislead the reader (`m:dyno_text`). Formats meant to be read back use JSON
-escapes.
+The document in a format, as UTF-8. Texts from targets, which could control a terminal, are escaped
+here (`m:dyno_text`); formats meant to be read back use JSON escapes.
 """.
 -spec render(format(), document(), options()) -> {ok, iodata()} | {error, reason()}.
 render(Format, Document, Options) ->

@@ -3,8 +3,7 @@
 
 -module(dyno_servers_findings).
 -moduledoc false.
-%% Findings about servers: which ones are saturated, or will be, which ones crashed, and whether
-%% servers do the work at all. Pure.
+%% Findings about servers: saturated now, or soon, crashed, or not doing the work at all. Pure.
 
 -export([tables/3, of_row/1, unseen/1]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_servers_recording).
 -moduledoc false.
-%% Servers as one run of a recording: tables over the whole time, series over the windows,
-%% distributions, and findings. Pure.
+%% Servers as one run: tables over the whole time, series over the windows, and findings. Pure.
 
 -export([run/2, known/0, level/1, callback_rate/1]).
 -export_type([options/0]).

@@ -7,9 +7,8 @@
 %% windows. At whole multiples of the interval it reads a window and sends it to each session. A
 %% lost node is attached again as soon as possible. The process ends with its last session.
 %%
-%% A session receives {dyno_servers_target, Node, EndMs, Message}, where Message is {window,
-%% Window}, {lost, Error}, {alive, []} or {back, []}; and, at the level each, {dyno_servers_target,
-%% each, Call}.
+%% A session gets {dyno_servers_target, Node, EndMs, Message}: {window, Window}, {lost, Error},
+%% {alive, []} or {back, []}; and, at the level each, {dyno_servers_target, each, Call}.
 
 -behaviour(gen_server).
 

@@ -3,9 +3,8 @@
 
 -module(dyno_servers_total).
 -moduledoc false.
-%% Servers over all windows until now: sums of each process, and for the busiest a point per window.
-%% Bounded: many ended processes are summed by name, and points are thinned by half when too many.
-%% Pure.
+%% Servers over all windows: sums of each process, and for the busiest a point per window. Bounded:
+%% many ended processes are summed by name, and points are thinned by half. Pure.
 
 -export([new/0, add/2, servers/1, nodes/1, duration_ns/1, duration_ns/2, points/1, windows/1]).
 -export_type([t/0, points/0]).

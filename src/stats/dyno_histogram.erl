@@ -220,9 +220,8 @@ bounds(Index) when Index < ?OVERFLOW ->
 scheme() ->
     ~"dyno-log-linear-7".
 
-%% The index is Shift * 128 + (Value bsr Shift), with the least Shift that leaves 8 bits. The BEAM
-%% cannot count bits, so halving finds the shift: a step by K applies if at least 8 + K bits are
-%% left.
+%% The index is Shift * 128 + (Value bsr Shift), with the least Shift that leaves 8 bits, found by
+%% halving, as the BEAM cannot count bits: a step by K applies if at least 8 + K bits are left.
 
 index_32(Value) when Value >= 1 bsl 39 -> index_16(Value bsr 32, 32 bsl ?BITS);
 index_32(Value) -> index_16(Value, 0).

@@ -64,9 +64,8 @@ ratio(As, Bs, Level) ->
     end.
 
 -doc """
-The ratio of a further value to the geometric mean of earlier ones, and its interval: if all have
-the same distribution, the interval holds 1 with the probability of the level (Student's prediction
-interval).
+A further value's ratio to the geometric mean of earlier ones, and its interval: of one distribution
+it holds 1 with the level's probability (Student's prediction interval).
 """.
 -spec next(Earlier :: [number()], Value :: number(), Level :: float()) ->
     {ok, ratio()} | {error, reason()}.

@@ -3,8 +3,7 @@
 
 -module(dyno_test_joins).
 -moduledoc false.
-%% Adds nodes to a running run: if a suite has targets/1, a process calls it every second and sends
-%% the run its new nodes.
+%% Adds nodes to a run: a process calls the suite's targets/1 every second, and sends new nodes.
 
 -export([start/3, stop/1]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_test_known).
 -moduledoc false.
-%% Collects the names of all that a test will measure: thresholds on other names, or with limits of
-%% another kind, are refused before the test. Pure.
+%% The names of all that a test will measure: thresholds on others are refused before it. Pure.
 
 -export([known/2, instruments/2]).
 

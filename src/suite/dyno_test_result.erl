@@ -112,9 +112,8 @@ add(Key, New, #{parts := Parts} = Result) ->
     Result#{parts := Parts#{Key := Before ++ New}}.
 
 -doc """
-The failure of a complete run that measured nothing: no operation succeeded, or, without counted
-operations, none of the measured functions was called. Without dyno's load this is no failure: the
-target may be idle.
+A complete run that measured nothing has failed: no operation succeeded, or with dyno's load none of
+the measured functions was called.
 """.
 -spec failure(module(), t()) -> none | {Code :: binary(), Text :: binary()}.
 failure(_Module, #{model := none}) ->

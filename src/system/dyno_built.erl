@@ -3,8 +3,7 @@
 
 -module(dyno_built).
 -moduledoc false.
-%% Finds a project's built code: of rebar3 or Mix for one or more profiles (_build/default,
-%% _build/test, _build/dev), or of other tools in ebin folders.
+%% Finds built code: of profiles of rebar3 or Mix (_build/default, ...), or in ebin folders.
 
 -export([folders/2]).
 

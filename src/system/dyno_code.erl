@@ -3,8 +3,7 @@
 
 -module(dyno_code).
 -moduledoc false.
-%% Loads and unloads modules, here and in other nodes; finds the modules that a module calls; sets
-%% the code path for a while.
+%% Loads and unloads modules here and in other nodes; finds called modules; sets code paths.
 
 -export([load/3, unload/1, compile_file/2]).
 -export([own_paths/0, with_paths/2, listed/1, write/2, objects/1, closure/1]).

@@ -37,9 +37,8 @@ start() ->
         end
     end.
 
-%% Elixir sets this option of standard input and output at its start. If these belong to another VM,
-%% as with `peer`, the option does not exist, and the start would fail: a process answers in their
-%% place.
+%% Elixir sets this option of standard input and output at its start, which fails if these belong to
+%% another VM, as with `peer`: a process answers in their place.
 started(ok) ->
     {ok, _} = application:ensure_all_started(elixir),
     ok;

@@ -4,8 +4,7 @@
 -module(dyno_once).
 -moduledoc false.
 %% Values made once in this emulator, and kept in a persistent term: of concurrent processes one
-%% makes the value, and the others wait. (persistent_term:put_new/2 would make a folder or a cookie
-%% twice.)
+%% makes it, and the others wait; persistent_term:put_new/2 would make it twice.
 
 -export([value/2, made/1, forget/1]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_option).
 -moduledoc false.
-%% Options as a map: a list of checks gives the accepted values of each key; the first other value
-%% is the error.
+%% Options as a map: checks give the accepted values of keys; the first other one is the error.
 
 -export([read/2, value/2, check/2, check/3, known/2, error/3, text/1, name/1, format_error/1]).
 -export_type([field/0, check/0, reason/0]).

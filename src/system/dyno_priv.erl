@@ -3,8 +3,7 @@
 
 -module(dyno_priv).
 -moduledoc false.
-%% Reads files of `priv/`, also from the archive of the program `dyno` (rebar.config,
-%% escript_incl_priv, lists the packed files).
+%% Reads files of `priv/`, also from the archive of the program `dyno` (escript_incl_priv).
 
 -export([read/1, names/1, format_error/1, fault/1]).
 -export_type([reason/0]).

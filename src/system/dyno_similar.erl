@@ -3,8 +3,7 @@
 
 -module(dyno_similar).
 -moduledoc false.
-%% Finds the probable meaning of an unknown name, by Jaro similarity: 0 is nothing in common, 1 is
-%% equal.
+%% Finds the meaning of an unknown name, by Jaro similarity: from 0, nothing in common, to 1.
 
 -export([nearest/2, meant/1, closest/2, closest_are/1, is_slip/2]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_syntax).
 -moduledoc false.
-%% Errors of Erlang's scanner and parser, told of a user's text: what was put behind this text for
-%% the parser is not named. Pure.
+%% Errors of Erlang's scanner and parser, without what was put behind the user's text. Pure.
 
 -export([error/3]).
 

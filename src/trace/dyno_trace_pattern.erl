@@ -272,9 +272,8 @@ why(Module, Why) ->
     string:trim(Module:format_error(Why)).
 
 -doc """
-The functions of numbered patterns with match specifications. A call's message has the pattern's
-number, and caller and stack on request. More exact patterns come later, since a function's last
-breakpoint counts. `Ends` asks for the end of all calls; `times` for their caller, too.
+Numbered patterns' functions and match specifications; more exact ones later, since the last one
+counts. A message has its pattern's number. `Ends` asks for ends of calls; `times` for callers.
 """.
 -spec functions([{pos_integer(), t()}], ends | times | as_asked) ->
     [{{module(), atom(), arity() | '_'}, dyno_agent_event_tracer:match_spec(), [local]}].

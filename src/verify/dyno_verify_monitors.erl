@@ -3,8 +3,7 @@
 
 -module(dyno_verify_monitors).
 -moduledoc false.
-%% The monitors that a user names (a specification, or a module of dyno_agent_monitor as source,
-%% compiled file, or name), as code to send to a target.
+%% Monitors by name, as code to send: a specification, or a module's source, beam or name.
 
 -export([read/1, needs/1, warnings/1, runtime/1, format_error/1]).
 -export_type([reason/0]).

@@ -3,8 +3,7 @@
 
 -module(dyno_verify_recording).
 -moduledoc false.
-%% The results of monitors as a recording: verdicts, violations with the events before them, and the
-%% completeness of the traces. Pure.
+%% Monitors' results: verdicts, violations with events, and the traces' completeness. Pure.
 
 -export([parts/2]).
 

@@ -260,7 +260,7 @@ renamed_are_gone(_Config) ->
             Is = [dyno_cli_option:long(Row) || Row <- dyno_cli_command:rows(Module:command())],
             ?assertNot(lists:member(Option, Is), {Command, Option})
         end
-     || {Command, Option, _} <- dyno_cli_renamed:all()
+     || {Command, Option, _} <- dyno_cli_usage:renamed()
     ].
 
 %% Files need not be there.

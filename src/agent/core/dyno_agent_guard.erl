@@ -180,9 +180,8 @@ tell(What, #{caller := Caller, ref := Ref}) ->
     _ = erlang:send(Caller, {dyno_agent, Ref, What}, [noconnect]),
     ok.
 
-%% The instruments must end before this process, because then the cleaner removes their code. An
-%% instrument that traps exits ends in order: dyno_agent_custom ends its hidden processes,
-%% dyno_agent_calls lets calls return first.
+%% The instruments end first, since the cleaner then removes their code; those that trap exits do
+%% so in order: custom agents end hidden processes, dyno_agent_calls lets calls return.
 -spec terminate(term(), state()) -> ok.
 terminate(_Reason, _State) ->
     Monitored = [{Pid, monitor(process, Pid)} || Pid <- children()],

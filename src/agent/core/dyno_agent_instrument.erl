@@ -199,9 +199,8 @@ two seconds to end; others end with the agent at once.
 ]).
 
 -doc """
-dyno's own instruments, in starting order. Restarts and reads are in reverse order: calls are read
-right after the load, and restarted before the processes, which they report to. Durations start
-before calls, because their breakpoints must be older (dyno_agent_durations).
+dyno's own, in starting order; restarts and reads are in reverse order, calls right after the load.
+Durations start before calls: their breakpoints must be older (dyno_agent_durations).
 """.
 -spec all() -> [module()].
 all() ->

@@ -91,9 +91,8 @@ after_answer(Pid, Before) ->
     end.
 
 -doc """
-Starts an instrument's process with high priority. On a node of 1,000 processes that compute a turn
-takes tens of milliseconds, and one of normal priority waits for a turn with each question to a
-process and with each change of the code.
+Starts an instrument's process with high priority: on a node of 1,000 processes that compute, one of
+normal priority waits tens of milliseconds with each question and change of code.
 """.
 -spec start_link(module(), map()) -> gen_server:start_ret().
 start_link(Module, Config) ->
@@ -209,9 +208,8 @@ kill(Pid) ->
 ending_with(Fun) -> fun() -> erlang:raise(exit, {value, Fun()}, []) end.
 
 -doc """
-Folds items until a limit, after which it begins no other; returns the items left. The limit is four
-times as long if each takes a short time, as on a busy machine. Setting a breakpoint waits several
-times for each scheduler, and so for native code that one runs.
+Folds items until a limit; returns the items left. The limit is four times as long if each takes a
+short time, as on a busy machine: setting a breakpoint waits for each scheduler.
 """.
 -spec within(pos_integer(), fun((Item, State) -> State), State, [Item]) -> {State, Left :: [Item]}.
 within(Ms, Fun, State, Items) ->

@@ -57,9 +57,8 @@
     | timeout.
 
 -doc """
-The process, event and monotonic time in nanoseconds of a trace message; the time is 0 if the
-message has none. Other messages and events are `other`. Spawned functions stay as the runtime gives
-them, for `description/2` and `normal/1`.
+The process, event and monotonic time (ns, or 0) of a trace message, or `other`. Spawned functions
+stay as the runtime gives them, for `description/2` and `normal/1`.
 """.
 -spec from_trace(term()) -> {pid(), event(), TimeNs :: integer()} | other.
 from_trace({trace_ts, Pid, 'receive', Message, Time}) ->

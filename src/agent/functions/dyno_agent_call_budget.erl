@@ -11,9 +11,8 @@
 %% that fits, else none. A few functions with far more calls than all others may be left out; their
 %% time is in that of their callers.
 %%
-%% Calls of functions no longer counted are estimated from those still counted, by the ratio when
-%% both were counted: at first, and again for a moment now and then, within the breakpoints' part
-%% once more (twice if nothing is timed).
+%% Calls of functions no longer counted are estimated from those counted, by the ratio at first, and
+%% at moments now and then, within the breakpoints' part (twice if nothing is timed).
 
 -export([default/0, new/3, looked/2, restart/1]).
 -export([uncounted/1, recounted/1, undiscovered/1, first_calls/1]).

@@ -11,9 +11,8 @@
 %% names the function that goes on; if that is not measured, the last measured function that has not
 %% returned gets the time.
 %%
-%% Set these breakpoints before those of `call_time`. The session set first runs last, and a frame
-%% of this session on the stack keeps `call_time` from putting its own there (doc/architecture.md,
-%% "Traps of the runtime"). So the sample is taken once, and not while statistics are measured.
+%% Set these breakpoints before those of `call_time`, which would put no frame behind one of this
+%% session (doc/architecture.md, "Traps of the runtime"). So the sample is taken once, before.
 
 -export([open/4, sample/1, close/1]).
 %% The pure part

@@ -9,9 +9,8 @@
 %%   rows    time or words by function and process (`call_time`, `call_memory`), while the window is
 %%           open; one code change pauses all for reading, another restarts from zero
 %%
-%% A paused breakpoint still adds time to the function that its process was in at the pause, until
-%% it is read. So everything is paused at once, not by module, which takes seconds on a busy
-%% machine.
+%% A paused breakpoint still adds time to the function that its process was in, until it is read: so
+%% everything is paused at once, not by module, which takes seconds.
 %%
 %% For each process the runtime stores a pointer to its current function and follows it later, even
 %% into purged code (doc/architecture.md, "Traps of the runtime"). A return corrects the pointer if

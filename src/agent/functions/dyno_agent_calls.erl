@@ -11,9 +11,8 @@
 %% takes own times from samples otherwise. Modules loaded later are measured from their first call
 %% on. If a module is loaded again, its earlier counts may be incomplete: a lower bound.
 %%
-%% The runtime keeps times by function and process, also of ended processes: with thousands of
-%% processes started a second these rows would grow without limit. So after a number of starts the
-%% rows are read and reset, and only sums are kept. Meanwhile calls are counted and not timed.
+%% The runtime keeps times by function and process, also of ended ones. So after a number of started
+%% processes the rows are read and reset; calls are counted and not timed meanwhile.
 %%
 %% This process looks twice a second.
 %%

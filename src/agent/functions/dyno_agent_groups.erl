@@ -3,8 +3,7 @@
 
 -module(dyno_agent_groups).
 -moduledoc false.
-%% Sums and maxima by group of processes, which stay small for any number of processes: the
-%% knowledge of dyno_agent_discovery. Pure.
+%% Sums and maxima by group of processes: the small knowledge of dyno_agent_discovery. Pure.
 
 -export([new/0, id/2, may_have_names/2, count/2, count/4, lived/3]).
 -export([begin_scan/1, sampled/2, end_scan/1, restart/2, read/1]).

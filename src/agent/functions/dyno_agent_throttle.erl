@@ -154,9 +154,8 @@ opened(#{throttled := Throttled} = Throttle) ->
 is_each_seen(#{throttled := Throttled}) -> [] =:= [MFA || MFA := #{seen := 0} <- Throttled].
 
 -doc """
-The window has ended, at a time (native) with this newest process number. Returns the processes
-discovered without a message before the window. Releases functions whose processes have become rare
-or are of several groups.
+The window has ended at this time and process number. Returns the processes discovered without a
+message before; releases functions whose processes have become rare or are of several groups.
 """.
 -spec closed(integer(), number_of(), t()) -> {silent(), t()}.
 closed(Time, Newest, #{throttled := Before} = Throttle) ->

@@ -3,8 +3,7 @@
 
 -module(dyno_agent_instants).
 -moduledoc false.
-%% Random intervals between samples. Equal intervals would always, or never, hit an event with a
-%% period of its own.
+%% Random intervals between samples: equal ones may hit a periodic event always, or never.
 
 -export([next_ms/1, cancel/1]).
 

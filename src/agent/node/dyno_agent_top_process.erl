@@ -91,9 +91,8 @@ frame({M, F, A, Location}) ->
     end.
 
 -doc """
-The state of a server in print, cut off after 3000 characters. Not asked are a process that handles
-no system messages, so that none stays in its queue, one with more than 100 messages, and one with
-more than 1 MB, since the answer is a copy.
+The state of a server in print, at most 3000 characters. Not asked is one that handles no system
+messages, has more than 100 messages, or more than 1 MB, since the answer is a copy.
 """.
 -spec state(pid()) -> state().
 state(Pid) ->

@@ -13,9 +13,8 @@
 %%
 %% A gen_server or gen_statem flags itself at its beginning, for figures after an early end.
 %%
-%% Reading a function's times stops all schedulers for some 0.1 ms; a restart takes 0.3 ms. So times
-%% are read only if a process is flagged, both measures at once, and seldom restarted: a window is
-%% the difference of two readings.
+%% Reading a function's times stops all schedulers for 0.1 ms, a restart for 0.3 ms: read only if a
+%% process is flagged, and seldom restarted. A window is the difference of two readings.
 
 -export([open/0, speed/1, close/1, flag/4, births/2, handlers/2, read/3, add/2]).
 -export_type([t/0, rate/0, times/0]).

@@ -28,9 +28,8 @@
 -export_type([t/0, pace/0]).
 
 -doc """
-The looks with the next message, the newest first and with their count; the last look without it;
-and the messages that came in a pause: none was there at this time, and if there was no look in the
-pause, they may not have come when the process woke.
+The looks with the next message, newest first, and their count; the last look without it; and the
+messages that came in a pause, of which it is not known if the process woke for them.
 """.
 -opaque t() :: {[look()], non_neg_integer(), Without :: look(), paused()}.
 
@@ -53,9 +52,8 @@ pause, they may not have come when the process woke.
 new(Now) -> {[], 0, {0, Now, Now}, {0, Now}}.
 
 -doc """
-A random message is received: its number, the time, the messages left; and the end of the last
-callback, or `waited` if the process waited for the message. Returns its delay: at least, estimated,
-and at most.
+A message is received: its number, the time, the messages left, and the end of the last callback, or
+`waited`. Returns its delay: at least, estimated, and at most.
 """.
 -spec received({Number, Now, Left}, Before, t()) -> {{LeastNs, Ns, MostNs}, t()} when
     Number :: pos_integer(),

@@ -17,9 +17,8 @@
 %% sys drops a debug function that returns `done` or fails: a hook goes with the first message after
 %% its deadline, or if this module was removed. A purge kills processes that hold a local function.
 %%
-%% Only random messages, one in `rarity` + 1, get a close look: queue length, delay, deadline. The
-%% rarity follows the message rate; each look stands for that number of messages. The first message
-%% after a pause gets an additional look, which stands for none.
+%% One message in `rarity` + 1, at random, gets a close look (queue, delay, deadline) and stands for
+%% those; the rarity follows the rate. The first after a pause gets one that stands for none.
 %%
 %% In a flood (more than 100,000 messages a second for 0.1 s) one message of 16 is timed, at random
 %% distances, and stands for those skipped before it. A callback of more than 100 us counts for

@@ -4,8 +4,7 @@
 -module(dyno_agent_server_level).
 -moduledoc false.
 %% The level of measuring: as configured, or lower if the node is overloaded or measuring costs too
-%% much. Observed each second: three seconds in a row lower the level, thirty calm ones raise it.
-%% Pure.
+%% much: three seconds in a row lower the level, thirty calm ones raise it. Pure.
 
 -export([new/3, observe/2, level/1, why/1]).
 -export_type([t/0, observation/0]).

@@ -3,8 +3,7 @@
 
 -module(dyno_agent_server_process).
 -moduledoc false.
-%% One measured process: its identity, the way of measuring, and the facts beside the counters.
-%% Makes its part of a window. Pure.
+%% One measured process: its identity, the facts beside the counters, its part of a window. Pure.
 
 -export([new/3, rename/2, named/2, queue/2, observe/4, ended/4, is_ended/1, next/4, part/2]).
 -export([woken/2, hook/3, flag/3, is_silent/2]).

@@ -81,9 +81,8 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     %% The lengths at the beginning of callbacks; and the change of the length.
     queue := dyno_agent_server_counters:histogram(),
     grown := integer() | undefined,
-    %% The delay of messages behind others; messages that found the server idle are 0.
-    %% `delay_unknown`: the messages counted as 0 because their delay is unknown.
-    %% `delay_low`, `delay_high`: their bounds.
+    %% The delay of messages behind others, 0 if these found the server idle, or if it is not
+    %% known (`delay_unknown`); `delay_low`, `delay_high`: their bounds.
     delay := dyno_agent_server_counters:histogram(),
     delay_low := dyno_agent_server_counters:histogram(),
     delay_high := dyno_agent_server_counters:histogram(),
@@ -95,9 +94,8 @@ About 300 ns a callback (`probe_ns`: as measured on the node), 35 kB a process.
     woken_of := non_neg_integer(),
     woken_high := dyno_agent_server_counters:histogram(),
     wall_ns := non_neg_integer() | undefined,
-    %% Like `wall_ns`, with callbacks under way at the end and without the time before the
-    %% beginning; and the time it is a part of. If greater than `wall_ns`, the hook missed
-    %% callbacks: a lower bound.
+    %% Like `wall_ns`, with callbacks under way at the end, not at the beginning; and the time it
+    %% is a part of. If greater than `wall_ns`, the hook missed callbacks.
     busy_ns := integer() | undefined,
     busy_of_ns := non_neg_integer(),
     %% In this window; and the time in which the processor time was taken.

@@ -26,9 +26,8 @@
 -type leaf() :: {mfa(), Line :: non_neg_integer()}.
 
 -doc """
-Paths begin with `{ran(), Group}` and end with a leaf or with `unseen`, `late` or `burst`; those of
-unselected processes have the innermost frame only. `waits`: the leaves in which processes wait.
-`other`: samples beyond the limit.
+Paths from `{ran(), Group}` to a leaf, `unseen`, `late` or `burst`, of unselected processes only the
+innermost frame. `waits`: leaves in which processes wait. `other`: beyond the limit.
 """.
 -type reading() :: #{
     running := [{[term(), ...], number()}], waits := [leaf()], other := number()

@@ -60,9 +60,8 @@ had not run on from there; `unseen`: the process ended before its answer; `late`
 -type stack() :: [dyno_agent_cpu_frames:frame() | burst | unseen | late].
 
 -doc """
-The reading of a node. On the caller's side `dyno_agent_stack_result` makes its result of it. Weight
-1 at one instant stands for the time `duration_ns / instants`. Ready processes count as well, all
-together for at most one a scheduler.
+The reading, of which `dyno_agent_stack_result` makes the result. Weight 1 stands for `duration_ns
+/ instants`; ready processes count as well, together for at most one a scheduler.
 """.
 -type reading() :: #{
     instants := non_neg_integer(),

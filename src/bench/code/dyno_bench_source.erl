@@ -3,8 +3,7 @@
 
 -module(dyno_bench_source).
 -moduledoc false.
-%% Reads Erlang source text, and shows the place of an error: the line with a caret below it. A
-%% final full stop may be left out.
+%% Reads Erlang source, also without a final full stop; shows an error's line with a caret below.
 
 -export([read/2, called/1, place/3, in_part/1, format_error/1]).
 -export_type([part/0, reason/0]).

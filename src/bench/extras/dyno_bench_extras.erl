@@ -3,8 +3,7 @@
 
 -module(dyno_bench_extras).
 -moduledoc false.
-%% Measures the requested extras of the codes after the rounds, and computes verdicts by metrics
-%% that do not come from rounds.
+%% Measures the codes' extras after the rounds; computes verdicts by metrics that need no rounds.
 
 -export([extras/2, measure/3, decided/2, values/2]).
 

@@ -4,8 +4,7 @@
 -module(dyno_bench_member).
 -moduledoc false.
 %% A node's part of a cluster (dyno_bench_cluster): runs a code in a number of workers that may
-%% change, and reports iterations and the VM state at an interval. The remote guard interrupts this
-%% process in the end.
+%% change, and reports at an interval. The remote guard interrupts this process in the end.
 
 -export([run/2, set_concurrency/2, format_error/1]).
 -export_type([order/0, report/0, reason/0]).

@@ -3,8 +3,7 @@
 
 -module(dyno_bench_cluster_result).
 -moduledoc false.
-%% Makes a recording of a cluster: each node's throughput and VM state over time, and the table
-%% `cluster`. Pure.
+%% A recording of a cluster: each node's throughput and VM state, and the table `cluster`. Pure.
 
 -export([document/4]).
 

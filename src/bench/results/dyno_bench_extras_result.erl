@@ -3,8 +3,7 @@
 
 -module(dyno_bench_extras_result).
 -moduledoc false.
-%% A recording's tables of measurements besides the rounds: `single_calls`, the times of single
-%% calls, and `side_effects`, the work of other processes. Pure.
+%% The tables `single_calls`, of their times, and `side_effects`, work of other processes. Pure.
 
 -export([tables/1, columns/1, findings/1]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_cli_servers_screen).
 -moduledoc false.
-%% The output of `dyno servers` during a measurement: on a terminal a table, redrawn at each window,
-%% that takes commands; elsewhere, and with `--each`, lines.
+%% The output of `dyno servers`: on a terminal a table that takes commands, else lines.
 
 -behaviour(gen_server).
 

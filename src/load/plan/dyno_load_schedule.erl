@@ -33,9 +33,8 @@ changing. Random times come in order only: `stream/1`.
 -export_type([schedule/0, curve/0, pacing/0, stream/0]).
 
 -doc """
-The arrival rate a second: constant; linear from one rate to another; in steps of equal length; a
-base rate with a peak between two times; counts of arrivals in equal intervals; or the arrival times
-themselves, ascending.
+The rate a second: constant; from one to another, linearly or in steps; a base with a peak between
+two times; counts in equal intervals; or the ascending arrival times.
 """.
 -type curve() ::
     {constant, number()}

@@ -12,9 +12,8 @@
 %% likely outcomes, so probes repeat near the limit and correct a wrong probe (M. Horstein,
 %% "Sequential transmission using noiseless feedback", 1963).
 %%
-%% From the first rate on, rates double until one fails; no rate exceeds twice the highest that
-%% held. The search ends when the interval of the limit, at the requested confidence, is no wider
-%% than the precision, and a rate within held more often than not.
+%% Rates double until one fails; none exceeds twice the highest that held. It ends when the limit's
+%% interval is no wider than the precision, and a rate within held more often than not.
 
 -export([new/1, next/1, so_far/1, record/4]).
 -export_type([search/0, options/0, outcome/0, result/0]).

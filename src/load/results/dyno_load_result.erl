@@ -3,8 +3,7 @@
 
 -module(dyno_load_result).
 -moduledoc false.
-%% The result of a load, merged from all pools by part. Histograms are merged bucket by bucket, so
-%% nothing is lost. Pure.
+%% A load's result, merged from all pools by part, its histograms bucket by bucket. Pure.
 
 %% Building
 -export([merge/2, of_search/3, node_of/3]).

@@ -13,11 +13,11 @@ The same seed gives the same starts, numbers of requests and choices of the mast
 until the coefficient of variation of the mean response time settles.
 """.
 
--export([run/1, once/1, options/1, settled/1]).
+-export([run/1, once/1, options/1, settled/1, draw/1]).
 -export_type([options/0, result/0, sample/0]).
 
 -type options() :: #{
-    shape => dyno_workload_times:shape(),
+    shape => steady | pulse | burst,
     workers => pos_integer(),
     %% Mean number for each worker.
     requests => pos_integer(),
@@ -67,6 +67,8 @@ until the coefficient of variation of the mean response time settles.
 -define(SMALL, 0.05).
 -define(CHANGE, 0.02).
 -define(LEAST_REPETITIONS, 3).
+%% BenchCRV's standard deviation of a worker's number of requests, relative to the mean.
+-define(BATCH_DEVIATION, 0.02).
 
 -doc "The options with defaults.".
 -spec options(options()) -> options().
@@ -144,7 +146,7 @@ once(Given) ->
     {module, Worker} = code:ensure_loaded(Worker),
     Counters = counters:new(2, [write_concurrency]),
     Responses = dyno_histogram:new(),
-    Plan = dyno_workload_times:draw(Options),
+    Plan = draw(Options),
     StartedAt = dyno_environment:now_utc(),
     Start = erlang:monotonic_time(nanosecond),
     Master = dyno_workload_master:start_link(self(), #{
@@ -214,3 +216,49 @@ one(#{start := Start, counters := Counters, responses := Responses} = State) ->
         },
         State#{last := Now, seen := Answered}
     }.
+
+%% BenchCRV's models (Aceto, Attard, Francalanza, Ingolfsdottir: "On Benchmarking for Concurrent
+%% Runtime Verification", FASE 2021), drawn from a seed; times outside the loading time again.
+%%
+%%   steady   a homogeneous Poisson process, given that all workers start within the time: uniform
+%%   pulse    normal, the mean at half of the time, spread by `spread_ms`
+%%   burst    log-normal, its mean at half of the time, pinched by `pinch_ms`
+-doc "Each worker's start after the first possible start, in order, and its requests.".
+-spec draw(options()) -> [{StartNs :: non_neg_integer(), Requests :: pos_integer()}].
+draw(#{workers := Workers, requests := Requests, seed := Seed} = Options) ->
+    One = time(Options),
+    {Times, Random} = lists:mapfoldl(
+        fun(_, State) -> One(State) end, rand:seed_s(exsss, Seed), lists:seq(1, Workers)
+    ),
+    {Drawn, _} = lists:mapfoldl(
+        fun(TimeMs, State) ->
+            {Normal, Next} = rand:normal_s(State),
+            Batch = max(1, round(Requests * (1 + ?BATCH_DEVIATION * Normal))),
+            {{round(TimeMs * 1.0e6), Batch}, Next}
+        end,
+        Random,
+        lists:sort(Times)
+    ),
+    Drawn.
+
+time(#{shape := steady, time_ms := Time}) ->
+    fun(State) ->
+        {Uniform, Next} = rand:uniform_s(State),
+        {Uniform * Time, Next}
+    end;
+time(#{shape := pulse, time_ms := Time, spread_ms := Spread}) ->
+    within(Time, fun(Normal) -> Time / 2 + Spread * Normal end);
+time(#{shape := burst, time_ms := Time, pinch_ms := Pinch}) ->
+    Mean = Time / 2,
+    Mu = math:log(Mean * Mean / math:sqrt(Pinch * Pinch + Mean * Mean)),
+    Sigma = math:sqrt(math:log(1 + Pinch * Pinch / (Mean * Mean))),
+    within(Time, fun(Normal) -> math:exp(min(700.0, Mu + Sigma * Normal)) end).
+
+within(Time, Of) ->
+    fun(State) -> within(Time, Of, rand:normal_s(State)) end.
+
+within(Time, Of, {Normal, State}) ->
+    case Of(Normal) of
+        Drawn when Drawn >= 0, Drawn =< Time -> {Drawn, State};
+        _ -> within(Time, Of, rand:normal_s(State))
+    end.

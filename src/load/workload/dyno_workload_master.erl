@@ -14,7 +14,7 @@ Pr(recv). Response times are measured for a random sample of requests.
 -export_type([options/0]).
 
 -type options() :: #{
-    %% From dyno_workload_times.
+    %% From dyno_workload:draw/1.
     plan := [{non_neg_integer(), pos_integer()}],
     send := float(),
     recv := float(),

@@ -15,9 +15,8 @@
 -define(LEAST, 10).
 
 -doc """
-Subtracts the overhead from all times: that of the calls of the function, and the part that its own
-measured calls leave in its time. Keeps the raw times (`raw_time_ns`), and adds the error of the
-overhead to the uncertainty.
+Subtracts the overhead of a function's calls and of its own measured calls from all times. Keeps
+`raw_time_ns`, and adds the overhead's error to the uncertainty.
 """.
 -spec corrected(Result, Made :: #{mfa() => number()}, dyno_agent_overhead:reading()) -> Result when
     Result :: #{

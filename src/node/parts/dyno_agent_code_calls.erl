@@ -3,8 +3,7 @@
 
 -module(dyno_agent_code_calls).
 -moduledoc false.
-%% The calls and the tail calls of a module's functions, read from its instructions, which exist
-%% also without debug information.
+%% A module's calls and tail calls, read from its instructions, also without debug information.
 
 -export([read/2, exporting/3, decoded/1]).
 -export_type([functions/0, target/0]).

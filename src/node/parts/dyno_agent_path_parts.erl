@@ -3,8 +3,7 @@
 
 -module(dyno_agent_path_parts).
 -moduledoc false.
-%% Records a tree of calls: profiles for flame graphs, functions, callers, and warnings. Pure; only
-%% on the caller's side.
+%% Records a tree of calls: profiles, functions, callers, warnings. Pure; on the caller's side.
 
 -export([profiles/0, tables/0, metrics/0, warnings/2]).
 

@@ -56,9 +56,8 @@ config(Options) ->
     maps:with([patterns, interval_ms], Options).
 
 -doc """
-The results by group. An estimate is no more than the processes that there can have been. Of live
-processes the table has number and reductions; the live ones among those followed from their
-beginning give the share of the unseen ones.
+The results by group; an estimate is at most what there can have been. Of live processes the table
+has number and reductions; those followed from their beginning give the share of the unseen.
 """.
 -spec result(dyno_agent_processes:reading()) -> results().
 result(#{groups := Groups, alive := Alive, followed := Followed, there := There} = Read) ->

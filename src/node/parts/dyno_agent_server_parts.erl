@@ -162,9 +162,8 @@ waited_columns(Name, Title, Key, Properties) ->
     ].
 
 -doc """
-The delay that this share of the messages did not exceed, and its bounds. It is unknown if the
-bounds are too far apart, as with few looks at the queue. A message that was missed may have waited
-for any time: the delay is that of the others, if it may not be far from it.
+The delay that this share of the messages did not exceed, with bounds, if these are near each other.
+A missed message may have waited for any time.
 """.
 -spec waited(float(), #{
     delay := delays(),

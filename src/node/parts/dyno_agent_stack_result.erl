@@ -182,9 +182,8 @@ stack(Path, Waits) ->
 
 %% Classes
 
-%% `cpu_ns`: of all samples. `factors`: multiply the weight of a sample, so that all stand for the
-%% same processor time. `waits`: the share of samples that waited in a call. `clocks`: whether
-%% thread clocks are known.
+%% `cpu_ns`: of all samples. `factors`: of weights, so that all samples stand for the same time.
+%% `waits`: the share that waited in a call. `clocks`: whether thread clocks are known.
 -spec weigh(#{class() => number()}, SampleNs :: number(), #{
     dyno_agent_threads:kind() => dyno_agent_threads:times()
 }) ->

@@ -62,9 +62,8 @@ points(Name, Run) ->
     ].
 
 -doc """
-How response times behind a metric changed from the first third to the last. The courses of
-`latency.p50` and `latency.p99` are known; all others change if one of both does, and the throughput
-of a closed load with the median.
+How response times behind a metric changed from the first third to the last: of `latency.p50` and
+`latency.p99` by themselves, of others if one of these does, and of a closed load's throughput.
 """.
 -spec drift(binary(), dyno_recording:run()) ->
     {up | down, Of :: binary(), EarlyNs :: number(), LateNs :: number()} | none.

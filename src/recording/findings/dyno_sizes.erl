@@ -3,8 +3,7 @@
 
 -module(dyno_sizes).
 -moduledoc false.
-%% The complete runs of a test by size, and their values, for analyses of change with the size.
-%% Pure.
+%% The complete runs of a test by size, and their values, for findings about sizes. Pure.
 
 -export([runs/1, metric/2, series/3]).
 -export([values/2, of_metric/2, of_rows/4, means/3, points/2, names/3, roles/1]).

@@ -3,8 +3,7 @@
 
 -module(dyno_threshold_check).
 -moduledoc false.
-%% Whether a threshold can be decided at all, from the names and units known before a measurement.
-%% Only certain problems count. Pure.
+%% Whether a threshold can certainly not be decided, by names and units known before. Pure.
 
 -export([problem/3]).
 -export_type([known/0, described/0, table/0, problem/0]).

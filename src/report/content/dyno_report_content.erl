@@ -42,9 +42,8 @@ sections(Document, Options) ->
     ].
 
 -doc """
-The sections below the problems: changes since the last time, the load with what failed, and the
-functions and servers with most time. For nodes without a load: how busy they were, and the calls
-in which processes wait.
+The sections below the problems: changes, the load with what failed, functions and servers with most
+time; of nodes without a load also how busy they were, and calls in which processes wait.
 """.
 -spec answer(dyno_report:document(), dyno_report:options()) -> [section()].
 answer(Document, Options) ->

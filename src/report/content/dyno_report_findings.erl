@@ -3,8 +3,7 @@
 
 -module(dyno_report_findings).
 -moduledoc false.
-%% The findings of a recording in every report: their selection, order and words. Problems come
-%% first; doubts and notes follow the measurements.
+%% The findings of a recording in every report: problems first; doubts and notes come last.
 
 -export([shown/1, first/2, others/2, sentence/1, json/1]).
 -export_type([shown/0]).

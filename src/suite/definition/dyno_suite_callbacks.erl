@@ -3,8 +3,7 @@
 
 -module(dyno_suite_callbacks).
 -moduledoc false.
-%% The callbacks of the behaviour dyno_suite: their required results, and substitutes for missing
-%% optional ones.
+%% The callbacks of dyno_suite: required results, and substitutes for missing optional ones.
 
 -behaviour(dyno_test_callbacks).
 

@@ -59,8 +59,7 @@ missing(Module) ->
     ?CALLBACKS -- Module:module_info(exports).
 
 -doc """
-Gives an unnamed node the name and cookie that these suites expect: they start nodes with
-`erlang:get_cookie()` or with the cookie `performerl`. The node is visible, like PerformERL's,
+Gives an unnamed node the name and cookie (`performerl`) that these suites expect. It is visible,
 because suites wait for their nodes in `nodes()`.
 """.
 -spec connection(dyno_target_node:options()) -> dyno_error:result().

@@ -26,7 +26,7 @@ all() ->
     ].
 
 drawn(Options) ->
-    dyno_workload_times:draw(dyno_workload:options(Options)).
+    dyno_workload:draw(dyno_workload:options(Options)).
 
 seconds(Options) ->
     [Ns / 1.0e9 || {Ns, _} <- drawn(Options)].

@@ -8,9 +8,8 @@
 %%
 %% Frequent functions are sampled: five times a second breakpoints are set, for 500 calls.
 %%
-%% A call that a function makes of itself as its last step, directly or by others, returns to the
-%% caller of the first: the runtime tells the end of all together. Such calls are counted (`turns`)
-%% and not timed.
+%% The runtime tells the end of calls that a function makes of itself as its last step all together:
+%% these are counted (`turns`) and not timed.
 
 -behaviour(dyno_agent_event_tracer).
 
