@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli).
--moduledoc """
-The command line: finds the command (`m:dyno_commands`), runs it, and ends the VM with its exit
-status.
-""".
+-moduledoc "The command line: runs a command of `m:dyno_commands`, and ends with its exit status.".
 
 -export([main/1, run/1, operands/1, wants_help/1]).
 

@@ -170,9 +170,7 @@ changes(#{command := Command, baseline := Baseline, conditions := Conditions} = 
     end.
 
 confirm(#{conditions := Conditions} = Gate, First, Measure) ->
-    dyno_cli_terminal:note(
-        "dyno: a condition of --fail-if holds; measuring once more to confirm"
-    ),
+    dyno_cli_terminal:note("dyno: a condition of --fail-if holds; measuring once more to confirm"),
     maybe
         {ok, Document} ?= Measure(),
         {ok, Changes} ?= in_baseline(changes(Gate, Document)),

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_reference).
--moduledoc """
-All commands and options as a man page (`dyno man`), made from the data of the help. Pure.
-""".
+-moduledoc "All commands and options as a man page (`dyno man`), from the help's data. Pure.".
 
 -export([man/0]).
 

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_usage).
--moduledoc """
-Explains argparse's errors in one sentence: the argument, its place, the accepted forms, and the
-nearest name if probably mistyped.
-""".
+-moduledoc "Words argparse's errors: the argument, its place, accepted forms, the nearest name.".
 
 -export([format_error/2, no_text/1, renamed/0]).
 

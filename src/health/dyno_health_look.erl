@@ -170,18 +170,13 @@ sets(Looks) ->
     ],
     case lists:reverse(lists:sort(Found)) of
         [{_, Name, Function} | _] ->
-            {
-                %% Its first calls came in a burst, maybe: they give no rate.
-                text(" ~ts calls ~ts.", [Name, Function]),
-                Function
-            };
+            %% Its first calls came in a burst, maybe: they give no rate.
+            {text(" ~ts calls ~ts.", [Name, Function]), Function};
         [] ->
             none
     end.
 
-%% Looking costs a process 12 reductions, and 1 for each stack and message; a server's callback
-%% takes
-%% 20 and more.
+%% A look costs 12 reductions, and 1 for each stack and message; a callback takes 20 and more.
 -define(LOOKED_AT, 25).
 
 -doc "Whether a process did more since the look before than answer that look; `unknown` if new.".
@@ -280,11 +275,7 @@ waiting_in(Functions, Look) ->
         {N, Frame}
      || {N, Stack} <- Found, Frame <- lists:sublist([F || F <- Stack, not is_system(F)], 1)
     ],
-    Who =
-        case lists:reverse(lists:sort(Users)) of
-            [{_, Frame} | _] -> Frame;
-            [] -> ~""
-        end,
+    {_, Who} = lists:max([{0, ~""} | Users]),
     {lists:sum([N || {N, _} <- Found]), Who}.
 
 -doc "The runtime's reports of this kind, by the processes' function.".

@@ -11,7 +11,7 @@
     finding/4, warning_if/1, text/2, show/2, count/1, bytes/1, seconds/1, at/2
 ]).
 -import(dyno_health_look, [of_last/2, mean/2, growth/2, known/3, suspects/1, span/1]).
--import(dyno_health_look, [place_of/1, stack/1, last/1, latest/2]).
+-import(dyno_health_look, [place_of/1, stack/1, last/1, latest/2, has_long_queue/1]).
 -import(dyno_finding_limits, [value/1]).
 
 -define(SOON_S, 3600).
@@ -47,9 +47,7 @@ tables(Looks) ->
         string:prefix(Name, ~"mnesia_") =:= nomatch,
         %% It grows while modules are loaded.
         Name =/= ~"code_server",
-        {_, _, PerS, true} = Growth <- [
-            growth(fun(L) -> rows(Name, L) end, Looks)
-        ],
+        {_, _, PerS, true} = Growth <- [growth(fun(L) -> rows(Name, L) end, Looks)],
         PerS > value(rows_per_s)
     ] ++ [Finding || Name <- Names, Finding <- kept_rows(Name, Looks)].
 
@@ -180,12 +178,8 @@ kind(Looks) ->
     Kinds = [
         {PerS, Kind}
      || Kind <- [~"processes", ~"binary", ~"ets", ~"code", ~"atom"],
-        {_, _, PerS, _} <- [
-            growth(
-                fun(L) -> at([~"values", <<"vm.memory.", Kind/binary>>], L) end,
-                Looks
-            )
-        ]
+        Path <- [[~"values", <<"vm.memory.", Kind/binary>>]],
+        {_, _, PerS, _} <- [growth(fun(L) -> at(Path, L) end, Looks)]
     ],
     case lists:reverse(lists:sort(Kinds)) of
         [{_, Kind} | _] -> Kind;
@@ -401,7 +395,7 @@ binaries(Looks) ->
          || Binary > value(binary_bytes),
             Binary > 0.3 * Total,
             %% Else messages may hold them.
-            Holders =/= ~"" orelse not has_long_queue(last(Looks))
+            Holders =/= ~"" orelse not has_long_queue(map_get(~"suspects", last(Looks)))
         ]
     end).
 
@@ -414,9 +408,6 @@ release(_Processes) ->
     "Now: erlang:garbage_collect(Pid) of these processes frees their garbage; each stops "
     "meanwhile. Later: hibernate those that collect seldom, or set fullsweep_after; "
     "binary:copy/1 before a small part of a large binary is kept.".
-
-has_long_queue(#{~"suspects" := Suspects}) ->
-    lists:any(fun(Q) -> Q > value(queue) end, [Q || #{~"queue" := Q} <- Suspects]).
 
 holders(Binary, #{~"binaries" := #{~"groups" := Groups, ~"tables" := Tables} = Of}) ->
     Parts = [

@@ -109,9 +109,7 @@
 new(#{load := Load} = Options) ->
     #{
         options => Options,
-        parts => dyno_load_part:parts(
-            Load, maps:with([seed, operations, duration_ms], Options)
-        ),
+        parts => dyno_load_part:parts(Load, maps:with([seed, operations, duration_ms], Options)),
         phase => preparing,
         pools => #{},
         snapshots => #{},
@@ -340,9 +338,7 @@ probe(Now, #{search := Search, options := #{load := Load}, parts := [Part]} = St
         {probe, Rate} ->
             #{probe_ms := ProbeMs} = Load,
             Probe = dyno_load_part:at_rate(Rate, ProbeMs, Part, Load),
-            {Begun, Effects} = begin_round(
-                [Probe#{'of' => search}], Now, State#{phase := probing}
-            ),
+            {Begun, Effects} = begin_round([Probe#{'of' => search}], Now, State#{phase := probing}),
             {Begun, Effects ++ grace_after_round(Begun)};
         {done, _} ->
             finished(State#{over => Now})

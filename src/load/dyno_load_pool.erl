@@ -248,9 +248,7 @@ worker(ready, Pid, #{pending := Pending} = State) ->
     ready(Pid, State#{pending := maps:remove(Pid, Pending)});
 worker({done, Number}, Pid, #{round := Number} = State) ->
     #{under_way := UnderWay, resting := Resting} = State,
-    all_through(State#{
-        under_way := maps:remove(Pid, UnderWay), resting := Resting#{Pid => []}
-    });
+    all_through(State#{under_way := maps:remove(Pid, UnderWay), resting := Resting#{Pid => []}});
 worker({done, _Earlier}, _Pid, State) ->
     State;
 worker(none_free, _Pid, State) ->

@@ -38,9 +38,7 @@ profile(#{columns := Columns, rows := Rows} = Table, Items, Kind) ->
     }),
     All = lists:sum([map_get(Key, Item) || Item <- Items]),
     Added = [[Cell({Item, Key, All}) || {_, _, _, _, Cell} <- added()] || Item <- Items],
-    Sorted = lists:sort(
-        fun({[A | _], _}, {[B | _], _}) -> A >= B end, lists:zip(Added, Rows)
-    ),
+    Sorted = lists:sort(fun({[A | _], _}, {[B | _], _}) -> A >= B end, lists:zip(Added, Rows)),
     [Function | Others] = Columns,
     Table#{
         name := ~"profile",

@@ -179,9 +179,7 @@ format_error({raised, Text, Reason}) ->
     ]);
 format_error({no_emulator, Command, timeout}) ->
     io_lib:format(
-        "~ts has started no Erlang emulator within a minute; --run profiles only those", [
-            Command
-        ]
+        "~ts has started no Erlang emulator within a minute; --run profiles only those", [Command]
     );
 format_error({no_emulator, Command, Status}) ->
     io_lib:format(

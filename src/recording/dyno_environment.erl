@@ -2,11 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_environment).
--moduledoc """
-Describes the machine, the system and the runtime of a measurement for recordings.
-
-Unavailable values are `null`; no function here fails.
-""".
+-moduledoc "Describes the machine, system and runtime of a measurement; unknown values are `null`.".
 
 -export([collect/0, differences/2, emulator_flags/0, now_utc/0]).
 

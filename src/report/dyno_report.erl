@@ -3,10 +3,8 @@
 
 -module(dyno_report).
 -moduledoc """
-Shows a recording in one of dyno's formats.
-
-This module is the behaviour of formats and their one list. A new format is a module with
-`c:format/2`, and a line in `registry/0` below.
+Shows a recording in one of dyno's formats: this module is their behaviour and their one list. A new
+format is a module with `c:format/2`, and a line in `registry/0` below.
 """.
 
 %% Formats

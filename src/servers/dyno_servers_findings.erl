@@ -32,9 +32,7 @@ tables(Total, Rows, Alarms) ->
     Set = [dyno_finding:new(alarm, none, #{severity => warning, text => T}) || T <- Alarms],
     [dyno_finding:table(undefined, dyno_finding:in_order(Set)) || Set =/= []] ++
         [
-            dyno_finding:table(
-                Name, dyno_finding:in_order(of_node(OfNode, Of, ItsRows, Ns))
-            )
+            dyno_finding:table(Name, dyno_finding:in_order(of_node(OfNode, Of, ItsRows, Ns)))
          || #{node := Node, duration_ns := Ns} = OfNode <- dyno_servers_total:nodes(Total),
             Name <- [atom_to_binary(Node)],
             Of <- [[S || #{labels := #{node := In}} = S <- Servers, In =:= Name]],

@@ -339,9 +339,7 @@ metrics(Total, Servers) ->
     Nodes = dyno_servers_total:nodes(Total),
     Windows = dyno_servers_total:windows(Total),
     [
-        dyno_recording_part:metric(
-            Name, Title, Number, Unit, Windows, ~"instrument"
-        )
+        dyno_recording_part:metric(Name, Title, Number, Unit, Windows, ~"instrument")
      || Windows > 0,
         {Name, Title, Unit, Value} <- metric_list(),
         Number <- [Value(Nodes, Servers)],
@@ -373,9 +371,7 @@ series({Name, Points}) ->
             undefined,
             [Ns / 1.0e6 || {Ns, _} <- Points],
             [maps:get(Key, Row, undefined) || {_, Row} <- Points]
-        ))#{
-            labels := #{server => Name}
-        }
+        ))#{labels := #{server => Name}}
      || {Series, Title, Unit, Key} <- series_list(),
         lists:any(fun({_, Row}) -> is_number(maps:get(Key, Row, undefined)) end, Points)
     ].

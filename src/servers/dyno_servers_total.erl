@@ -72,9 +72,7 @@ server(#{alive := Alive} = Sum, #{ended := Ended} = Total) ->
     Key = key(Sum),
     Servers = renamed(Key, by_pid(Sum), map_get(servers, Total)),
     Total#{
-        servers := maps:update_with(
-            Key, fun(Before) -> of_later(Before, Sum) end, Sum, Servers
-        ),
+        servers := maps:update_with(Key, fun(Before) -> of_later(Before, Sum) end, Sum, Servers),
         ended := [Key || Alive =:= 0] ++ Ended
     }.
 

@@ -210,7 +210,7 @@ with_custom(#{source := Source, form := Form, suite := SuiteOptions, options := 
                 ok ?= Form:connection((maps:with([name, cookie], Options))#{others => Others}),
                 ok ?= check_thresholds(Test, Custom),
                 Document = dyno_test_recording:new(Test),
-                ok ?= dyno_test_recording:begin_file(Document, Options),
+                ok ?= dyno_test_recording:save(Document, Options),
                 attached(Test#{custom => Custom}, Document)
             end
         after

@@ -6,7 +6,7 @@
 %% The recording of a test: its beginning, runs, final analysis and verdicts. Saved at the
 %% beginning, after each run, and during a run, so that a killed test leaves a readable one.
 
--export([new/1, begin_file/2, with_run/2, save_so_far/2, finish/3, repeated/1]).
+-export([new/1, save/2, with_run/2, save_so_far/2, finish/3, repeated/1]).
 -export([format_error/1, fault/1]).
 
 -type reason() :: {not_kept, dyno_recording_file:reason()}.
@@ -55,11 +55,11 @@ of_source(Source, #{load := Load} = SuiteOptions) ->
 source_text(Source) when is_atom(Source) -> atom_to_binary(Source);
 source_text(Source) -> unicode:characters_to_binary(Source).
 
--doc "Writes the file, if requested; a test that cannot be saved does not begin.".
--spec begin_file(dyno_recording:document(), dyno_test:options()) -> dyno_error:result().
-begin_file(Document, #{recording := Path}) ->
+-doc "Writes the file, if requested; a test that cannot be saved at first does not begin.".
+-spec save(dyno_recording:document(), dyno_test:options()) -> dyno_error:result().
+save(Document, #{recording := Path}) ->
     written(dyno_recording_file:write(Path, Document));
-begin_file(_Document, _Options) ->
+save(_Document, _Options) ->
     ok.
 
 written(ok) -> ok;
@@ -70,9 +70,6 @@ written({error, Reason}) -> {error, {?MODULE, {not_kept, Reason}}}.
 save_so_far(Document, Options) ->
     _ = save(Document, Options),
     ok.
-
-save(Document, #{recording := Path}) -> written(dyno_recording_file:write(Path, Document));
-save(_Document, _Options) -> ok.
 
 -spec with_run(dyno_test_run:recorded() | none, dyno_recording:document()) ->
     dyno_recording:document().

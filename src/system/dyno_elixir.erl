@@ -2,11 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_elixir).
--moduledoc """
-Loads Elixir into this node, if installed, and compiles Elixir files.
-
-dyno itself needs no Elixir, neither to build nor to run.
-""".
+-moduledoc "Loads Elixir, if installed, and compiles its files; dyno itself needs no Elixir.".
 
 -export([start/0, folders/0, compile/1, format_error/1]).
 -export_type([reason/0]).

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_interruptible).
--moduledoc """
-Measures in a separate process, with its own messages and flags; the caller interrupts it.
-""".
+-moduledoc "Measures in a process of its own, which the caller interrupts.".
 
 -export([call/2]).
 

@@ -190,9 +190,7 @@ format_error({MFA, {timeout, TimeoutMs}}) ->
         )
     ];
 format_error({MFA, {died, Reason}}) ->
-    io_lib:format("the process of ~ts ended: ~0tP; a linked process died", [
-        name(MFA), Reason, 15
-    ]);
+    io_lib:format("the process of ~ts ended: ~0tP; a linked process died", [name(MFA), Reason, 15]);
 format_error({_MFA, interrupted}) ->
     "interrupted".
 

@@ -3,8 +3,7 @@
 
 -module(dyno_trace_text).
 -moduledoc """
-Traced items as lines of text: a line for each call when it has returned, or the tree of calls of
-each process. Pure, except `printer/2`.
+Traced items as text: a line for each returned call, or trees. Pure, except `printer/2`.
 """.
 
 -export([printer/2, ending/1]).

@@ -3,9 +3,8 @@
 
 -module(dyno_agent_polls).
 -moduledoc """
-Calls functions of the target at an interval, for a suite's metrics (numbers) and invariants
-(comparisons with a value). A sampler for `m:dyno_agent_custom`, restartable because it has no
-state.
+Calls functions at an interval, for a suite's metrics (numbers) and invariants (comparisons): a
+sampler for `m:dyno_agent_custom`, restartable because it has no state.
 """.
 
 -export([init/1, sample/1]).

@@ -21,9 +21,7 @@ new() -> #{calls => #{}, size => 0}.
 
 -spec call(pid(), mfa(), Start :: integer(), Tag :: term(), t()) -> t().
 call(Pid, MFA, Start, Tag, #{calls := Calls, size := Size} = Open) ->
-    Open#{
-        calls := Calls#{Pid => [{MFA, Start, Tag} | maps:get(Pid, Calls, [])]}, size := Size + 1
-    }.
+    Open#{calls := Calls#{Pid => [{MFA, Start, Tag} | maps:get(Pid, Calls, [])]}, size := Size + 1}.
 
 -doc "Opens a call that is not shown: its return has the tag `unseen`, and is not its caller's.".
 -spec unseen(pid(), mfa(), Start :: integer(), t()) -> t().

@@ -515,9 +515,7 @@ counts(Modules, #{sessions := Sessions, plan := Plan}) ->
 
 rows(#{sums := Sums, table := Table, measures := Measures, plan := Plan}) ->
     #{
-        functions => dyno_agent_call_sums:functions(
-            [call_time || Plan =/= none] ++ Measures, Sums
-        ),
+        functions => dyno_agent_call_sums:functions([call_time || Plan =/= none] ++ Measures, Sums),
         callers => [
             {MFA, dyno_agent_process_table:group(Id, Table), Calls, Ns}
          || Table =/= none,

@@ -34,9 +34,7 @@ is_wanted(Id, Time, #{next := Next, monitored := Monitored}) ->
 -spec monitored(reference(), id(), Since :: integer(), Now :: integer(), sample()) -> sample().
 monitored(Ref, Id, Since, Now, #{monitored := Monitored, next := Next} = Sample) ->
     Again = Since + erlang:convert_time_unit(?EVERY_MS, millisecond, native),
-    Sample#{
-        monitored := Monitored#{Ref => {Id, Since, Now - Since}}, next := Next#{Id => Again}
-    }.
+    Sample#{monitored := Monitored#{Ref => {Id, Since, Now - Since}}, next := Next#{Id => Again}}.
 
 -spec alive(sample()) -> #{id() => pos_integer()}.
 alive(#{monitored := Monitored}) ->

@@ -37,9 +37,7 @@
 -type times() :: #{
     pid() => #{
         Callback ::
-            binary() => {
-                Count :: non_neg_integer(), CpuNs :: non_neg_integer(), Words :: integer()
-            }
+            binary() => {Count :: non_neg_integer(), CpuNs :: non_neg_integer(), Words :: integer()}
     }
 }.
 
@@ -145,9 +143,7 @@ handlers(Modules, #{handlers := Known, session := Session, functions := Function
         lists:member(Module, Known),
         trace:info(Session, MFA, call_time) =:= {call_time, false}
     ],
-    lists:foreach(
-        fun({_, MFA}) -> trace:function(Session, MFA, true, ?MEASURES) end, Lost ++ More
-    ),
+    lists:foreach(fun({_, MFA}) -> trace:function(Session, MFA, true, ?MEASURES) end, Lost ++ More),
     Times#{handlers := Known ++ New, functions := Functions ++ More}.
 
 -doc "The counts and times since the last restart. `Flagged`: whether a process is flagged now.".

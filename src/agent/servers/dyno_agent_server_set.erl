@@ -292,9 +292,7 @@ candidate(Server, #{filter := Filter}) ->
 measure(Pid, Server, Busiest, Since, #{measured := All, other := Other} = Set) ->
     Queue = number(Pid, message_queue_len),
     New = dyno_agent_server_process:new(Server, Queue, Since),
-    Set#{
-        measured := All#{Pid => New#{busiest := Busiest}}, other := maps:remove(Pid, Other)
-    }.
+    Set#{measured := All#{Pid => New#{busiest := Busiest}}, other := maps:remove(Pid, Other)}.
 
 -spec busiest(t()) -> t().
 busiest(#{filter := Filter} = Set) -> busiest(dyno_agent_process_filter:busiest(Filter), Set).
@@ -358,9 +356,7 @@ adjust(Level, #{measured := All, shared := Shared, flag := Flag} = Set) ->
         end,
         maps:with(lists:sublist(Wrong, ?FLAGS), Hooked)
     ),
-    Set#{
-        measured := maps:merge(Hooked, Flagged), is_flagging := births(Level, Set) =/= []
-    }.
+    Set#{measured := maps:merge(Hooked, Flagged), is_flagging := births(Level, Set) =/= []}.
 
 -doc "The beginning processes that the runtime times at this level.".
 -spec births(dyno_agent_servers:level(), t()) -> [{gen_server | gen_statem, [term()]}].

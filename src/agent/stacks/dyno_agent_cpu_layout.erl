@@ -41,9 +41,7 @@
 -doc "Whether the sampler supports this emulator and system; probes nothing.".
 -spec supported() -> ok | {error, reason()}.
 supported() ->
-    supported(
-        erlang:system_info(emu_flavor), os:type(), erlang:system_info(system_architecture)
-    ).
+    supported(erlang:system_info(emu_flavor), os:type(), erlang:system_info(system_architecture)).
 
 -spec supported(atom(), {atom(), atom()}, string()) -> ok | {error, reason()}.
 supported(Flavour, System, Machine) ->
@@ -102,9 +100,7 @@ with(Process, Keys) ->
     ]).
 
 words(Words) ->
-    lists:zip(
-        lists:seq(0, byte_size(Words) - ?WORD, ?WORD), [Word || <<Word:64/native>> <= Words]
-    ).
+    lists:zip(lists:seq(0, byte_size(Words) - ?WORD, ?WORD), [Word || <<Word:64/native>> <= Words]).
 
 stacks({{_, _, Words, Targets, _, _}, HeapWords, StackWords}, Code) ->
     Of = words(Words),

@@ -349,13 +349,6 @@ load_value(Module, Callable, How) ->
 loaded(Module, Read, How) ->
     maybe
         {ok, Parsed} ?= Read,
-        load_parsed(Module, Parsed, How)
-    end.
-
--doc "Compiles and loads a parsed code.".
--spec load_parsed(module(), parsed(), compiling()) -> dyno_error:result(compiled()).
-load_parsed(Module, Parsed, How) ->
-    maybe
         {ok, #{binary := Binary, constants := Constants} = Compiled} ?=
             compile(Module, Parsed, How),
         ok = dyno_code:load(Module, atom_to_list(Module), Binary),

@@ -14,7 +14,7 @@
 
 -type reason() ::
     placed()
-    | several()
+    | {several_functions, Part :: atom(), binary()}
     | {not_code, Part :: atom(), binary()}.
 
 -spec read(Part :: atom(), binary()) -> {ok, part()} | {error, {?MODULE, reason()}}.
@@ -35,7 +35,6 @@ read(Name, Text) ->
 -type placed() ::
     {syntax, Part :: atom(), Text :: binary(), Line :: pos_integer(), Column :: pos_integer(),
         Message :: binary()}.
--type several() :: {several_functions, Part :: atom(), binary()}.
 
 ended(Tokens, End) ->
     case lists:last(Tokens) of

@@ -47,9 +47,7 @@ run(Label, #{status := Status, outcome := Outcome, duration_ms := DurationMs} = 
                 undefined,
                 map_get(Workers, EndsMs),
                 Samples
-            ))#{
-                labels := #{concurrency => integer_to_binary(Workers)}
-            }
+            ))#{labels := #{concurrency => integer_to_binary(Workers)}}
          || {Workers, Samples} <- lists:sort(maps:to_list(Values))
         ],
         tables => [

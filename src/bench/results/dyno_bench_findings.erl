@@ -55,9 +55,7 @@ described(Label, #{constant := IsConstant, warnings := Warnings} = Description) 
         [
             doubt(
                 constant,
-                text("~ts: the compiler leaves nothing to do; an empty loop was measured", [
-                    Label
-                ]),
+                text("~ts: the compiler leaves nothing to do; an empty loop was measured", [Label]),
                 ~"Use values that --init_runner gives."
             )
          || IsConstant

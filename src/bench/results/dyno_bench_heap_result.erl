@@ -59,9 +59,7 @@ findings(Labels, #{heaps := #{words := Words} = Ends}) ->
             text(
                 "the verdict depends on the heap: ~ts takes ~ts times as long as ~ts with room "
                 "(~b words), ~ts times in a fresh process",
-                [
-                    lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)
-                ]
+                [lists:nth(B, Labels), factor(Room), lists:nth(A, Labels), Words, factor(Fresh)]
             ),
             ~"Give the heap of your processes (--heap WORDS)."
         )

@@ -130,9 +130,7 @@ series(Labelled, Metric) ->
 
 series(Name, Title, Unit, Label, TimesMs, Values) ->
     Titled = <<Title/binary, ": ", Label/binary>>,
-    Series = dyno_recording_part:series(
-        Name, Unit, ~"bench", Titled, undefined, TimesMs, Values
-    ),
+    Series = dyno_recording_part:series(Name, Unit, ~"bench", Titled, undefined, TimesMs, Values),
     Series#{labels := #{code => Label}}.
 
 values(_Labelled, time, _EndsMs) ->

@@ -129,9 +129,7 @@ costs({#{time_ns := Ns, collections := Count}, #{time_ns := RoomNs, collections 
     Count - RoomCount > ?FEW, Ns > RoomNs
 ->
     CollectionNs = (Ns - RoomNs) / (Count - RoomCount),
-    #{
-        without_ns => max(0.0, RoomNs - RoomCount * CollectionNs), collection_ns => CollectionNs
-    };
+    #{without_ns => max(0.0, RoomNs - RoomCount * CollectionNs), collection_ns => CollectionNs};
 costs({_, #{time_ns := RoomNs}}) ->
     #{without_ns => RoomNs, collection_ns => undefined}.
 

@@ -222,9 +222,7 @@ believable(0, _Workers, #{number := Number}, Prepared) ->
 believable(Left, Workers, #{number := Number} = Run, Prepared) ->
     #{compiled := #{Number := #{places := Places}}} = Prepared,
     Placed = Run#{place => rand:uniform(Places)},
-    Epochs = ran(
-        Number, dyno_bench_worker:epoch(Workers, Placed, timeout_ms(Prepared)), Prepared
-    ),
+    Epochs = ran(Number, dyno_bench_worker:epoch(Workers, Placed, timeout_ms(Prepared)), Prepared),
     case is_believable(Epochs) of
         true -> Epochs;
         false -> believable(Left - 1, Workers, Run, Prepared)

@@ -191,9 +191,7 @@ stop(#{peer := Peer, ref := Ref, folder := Folder}) ->
 
 -spec format_error(reason()) -> unicode:chardata().
 format_error({no_erl, Path}) ->
-    io_lib:format(
-        "there is no erl at ~ts; give the program, or its folder", [Path]
-    );
+    io_lib:format("there is no erl at ~ts; give the program, or its folder", [Path]);
 format_error({does_not_boot, #{flags := [_ | _] = Flags}, Output}) ->
     io_lib:format("a VM with the flags ~ts does not start: ~ts", [lists:join(" ", Flags), Output]);
 format_error({does_not_boot, #{erl := Erl}, Output}) ->

@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench).
--moduledoc """
-`dyno bench`: measures codes and reports the faster one, the difference, and its confidence.
-""".
+-moduledoc "`dyno bench`: which code is faster, by how much, and how certain that is.".
 
 -behaviour(dyno_cli_command).
 

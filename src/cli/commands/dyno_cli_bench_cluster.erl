@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_cluster).
--moduledoc """
-`dyno bench CODE --node A --node B`: runs a code in several nodes at once, and prints a line a
-second for each node and for all on standard error.
-""".
+-moduledoc "`dyno bench CODE --node A --node B`: runs a code in several nodes at once.".
 
 -export([run/1]).
 -export_type([settings/0]).

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_erlperf).
--moduledoc """
-erlperf's options in `dyno bench`, with erlperf's names: samples, columns, squeeze, and code for all
-codes without their own.
-""".
+-moduledoc "erlperf's options in `dyno bench`: samples, columns, squeeze, code for all codes.".
 
 -export([options/0]).
 

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_bench_mode).
--moduledoc """
-The options of `dyno bench` that decide what is measured and how (`m:dyno_cli_bench_erlperf`): valid
-combinations, and the resulting mode.
-""".
+-moduledoc "The options of `dyno bench` that decide what is measured, and how.".
 
 -import(dyno_cli_command, [contradiction/1]).
 

@@ -32,9 +32,7 @@ command() ->
                         {flag, warn}, incomparable}
                     | dyno_cli_output:options(" (default: console, with -o nothing)", "")
                 ] ++
-                    [
-                        {"-q, --quiet", "only the requested report; see the exit status"}
-                    ]}
+                    [{"-q, --quiet", "only the requested report; see the exit status"}]}
         ],
         examples =>
             """

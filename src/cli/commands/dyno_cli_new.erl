@@ -2,11 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_new).
--moduledoc """
-`dyno new`: writes a working suite or benchmark to start from.
-
-Without a template it lists the templates.
-""".
+-moduledoc "`dyno new`: lists templates, or writes a working suite or benchmark to start from.".
 
 -behaviour(dyno_cli_command).
 

@@ -81,9 +81,7 @@ command() ->
 kinds() ->
     Of = [[atom_to_list(Name), " (", Help, ")"] || {Name, Help} <- dyno_profile_kind:all()],
     Default = atom_to_list(hd(dyno_profile_kind:names())),
-    lists:flatten([
-        lists:join(", ", Of), "; default: ", Default, ", with --eval and --run cpu"
-    ]).
+    lists:flatten([lists:join(", ", Of), "; default: ", Default, ", with --eval and --run cpu"]).
 
 pattern(Text) ->
     dyno_error:tagged(dyno_agent_patterns, dyno_agent_patterns:parse(Text)).
@@ -121,9 +119,7 @@ of_one(node, #{node := First} = Values) ->
     end.
 
 profile(Name, Nodes, Subject, Values) ->
-    Given = maps:with(
-        [kind, for_ms, patterns, thresholds, inside, count, not_traced], Values
-    ),
+    Given = maps:with([kind, for_ms, patterns, thresholds, inside, count, not_traced], Values),
     Options = maps:merge(maps:merge(Given, dyno_cli_nodes:connection(Values)), Subject),
     Job = #{
         keep => Name,

@@ -12,9 +12,7 @@
 command() ->
     #{
         operands => [
-            dyno_cli_command:operand(
-                "RECORDING", "the .json file of an earlier command"
-            )
+            dyno_cli_command:operand("RECORDING", "the .json file of an earlier command")
         ],
         options => [
             {"",

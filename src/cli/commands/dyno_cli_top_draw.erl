@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_top_draw).
--moduledoc """
-Draws `dyno top` as lines of text: the node, the worst findings, the views, the table of the shown
-view. Pure.
-""".
+-moduledoc "Draws `dyno top`: the node, the worst findings, the views, and a table. Pure.".
 
 -export([screen/3, target/4]).
 

@@ -3,10 +3,8 @@
 
 -module(dyno_cli_top_screen).
 -moduledoc """
-Draws `dyno top`: on a terminal a screen that takes keys; elsewhere a line for each node and
-reading.
-
-Single keys and the mouse can be read since OTP 28. Before, a key needs Enter.
+Draws `dyno top`: on a terminal a screen that takes single keys and the mouse (before OTP 28, keys
+with Enter); elsewhere a line for each node and reading.
 """.
 
 -export([run/3]).

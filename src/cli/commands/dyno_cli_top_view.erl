@@ -2,9 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_cli_top_view).
--moduledoc """
-The state of `dyno top`'s screen. Pure. `m:dyno_cli_top_keys` changes it by keys and clicks.
-""".
+-moduledoc "The state of `dyno top`'s screen, which `m:dyno_cli_top_keys` changes. Pure.".
 
 -export([new/1, with_input/2, with_reading/3, with_findings/3, with_detail/2]).
 -export([ask/1, sort/1, row/1, items/2, most_rows/0, selected/1, plain/1, json/1]).

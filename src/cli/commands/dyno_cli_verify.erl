@@ -24,9 +24,7 @@ command() ->
                 "a running Erlang node, such as shop@host; none with --replay",
                 #{nargs => 'maybe', required => false}
             ),
-            dyno_cli_nodes:processes(
-                monitored, "which processes", "those of the properties"
-            )
+            dyno_cli_nodes:processes(monitored, "which processes", "those of the properties")
         ],
         options => [
             {"", [

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_workload_worker).
--moduledoc """
-A worker of `dyno workload`; a monitor of a benchmark sees its actions. Answers each request of the
-master, and ends on the master's message after the last request.
-""".
+-moduledoc "A worker of `dyno workload`: answers the master's requests, and ends after the last.".
 
 -export([start/2]).
 -export_type([request/0]).

@@ -314,9 +314,7 @@ functions(Place, Runs) ->
         %% Otherwise the time is below resolution.
         maps:get(~"time_per_call_low", Row, Time) > 0
     ],
-    OfEach = maps:groups_from_list(
-        fun({Name, _}) -> Name end, fun({_, Time}) -> Time end, Times
-    ),
+    OfEach = maps:groups_from_list(fun({Name, _}) -> Name end, fun({_, Time}) -> Time end, Times),
     [
         metric(<<Place/binary, ": ", Name/binary>>, ~"time per call", ~"ns", other_time, Of)
      || Name <- lists:uniq([Name || {Name, _} <- Times]), #{Name := Of} <- [OfEach]

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_compare_presence).
--moduledoc """
-Finds items in only one of two recordings: a function called only now, a size, a code. Such an item
-often explains all other changes, and has no ratio. Pure.
-""".
+-moduledoc "Finds functions, sizes and codes in only one of two recordings. Pure.".
 
 -export([changes/2]).
 

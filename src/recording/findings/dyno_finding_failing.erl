@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_finding_failing).
--moduledoc """
-A test in which most operations fail must not pass: a critical finding. A threshold on errors takes
-precedence. Pure.
-""".
+-moduledoc "A critical finding if most operations fail, unless thresholds on errors exist. Pure.".
 
 -export([findings/2, verdicts/2]).
 

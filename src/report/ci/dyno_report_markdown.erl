@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_markdown).
--moduledoc """
-The recording as Markdown for a pull request: demands, problems, the answer, and doubts; the rest of
-the console's report is folded. Names are escaped: they cannot format, mention or link.
-""".
+-moduledoc "A recording as Markdown for a pull request; names cannot format, mention or link.".
 
 -behaviour(dyno_report).
 

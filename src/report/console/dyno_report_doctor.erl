@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_doctor).
--moduledoc """
-A recording of `dyno doctor` for the console: findings, the checks, unknown values, and the cost of
-the checks.
-""".
+-moduledoc "`dyno doctor` on the console: findings, checks, unknown values, and its cost.".
 
 -export([format/2]).
 

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_content_bench).
--moduledoc """
-Sections of a benchmark: the codes, the fastest first, and the result in words; codes by inputs; the
-throughput's limit in a search for the best concurrency.
-""".
+-moduledoc "A benchmark's codes, the fastest first, codes by inputs, a search's throughput.".
 
 -export([codes/1, concurrency/1]).
 

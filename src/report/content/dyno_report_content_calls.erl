@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_content_calls).
--moduledoc """
-A profile as a tree of calls: from the outermost functions to their callees, or from the innermost
-functions to their callers. The heaviest branches are shown.
-""".
+-moduledoc "A profile as a tree of its heaviest calls, from the outermost or the innermost on.".
 
 -export([section/5]).
 

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_content_load).
--moduledoc """
-Sections with a row for each run of a test: behaviour under load, use of the virtual machine and the
-machine, the cost of measuring, and the targets' clocks.
-""".
+-moduledoc "Rows for a test's runs: the load, virtual machine, machine, cost, and clocks.".
 
 -export([load/1, failures/1, machines/1, costs/1]).
 

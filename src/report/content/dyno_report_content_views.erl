@@ -3,10 +3,8 @@
 
 -module(dyno_report_content_views).
 -moduledoc """
-The columns shown first for tables that dyno knows, their titles and order.
-
-Other tables are shown by the roles of their columns (`m:dyno_report_content_tables`): add a view
-only if that is hard to read.
+The columns shown first for tables that dyno knows. Others are shown by the roles of their columns
+(`m:dyno_report_content_tables`): add a view only if that is hard to read.
 """.
 
 -export([parts/0, views/1]).

@@ -69,9 +69,7 @@ and_at(Runs) ->
 
 in_words(Place, #{severity := Severity, text := Text} = Finding) ->
     #{evidence := Evidence, why := Why, advice := Advice, look_closer := Command} = Finding,
-    Lines = [
-        {~"", Evidence}, {limit(Finding), Why}, {~"Do", Advice}, {~"Look closer", Command}
-    ],
+    Lines = [{~"", Evidence}, {limit(Finding), Why}, {~"Do", Advice}, {~"Look closer", Command}],
     #{
         severity => Severity,
         text => <<Place/binary, Text/binary>>,

@@ -3,10 +3,8 @@
 
 -module(dyno_report_callgrind).
 -moduledoc """
-The stacks of a recording for KCachegrind and callgrind_annotate: each function's own cost, and that
-of its calls.
-
-Samples have no call counts; each line of calls has the count 1.
+Stacks for KCachegrind and callgrind_annotate: each function's own cost and that of its calls, whose
+number is not known: each line of calls has the count 1.
 """.
 
 -behaviour(dyno_report).

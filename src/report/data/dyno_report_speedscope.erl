@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_speedscope).
--moduledoc """
-The stacks of a recording for speedscope (<https://www.speedscope.app>): each value of each profile
-is one of the file's profiles.
-""".
+-moduledoc "Stacks for speedscope (<https://www.speedscope.app>): a profile for each value.".
 
 -behaviour(dyno_report).
 

@@ -2,10 +2,7 @@
 %% Copyright 2026 The dyno authors
 
 -module(dyno_report_text).
--moduledoc """
-Measures and cuts text in terminal columns rather than in bytes or characters: a target's names may
-have wide or combining characters.
-""".
+-moduledoc "Measures and cuts text in terminal columns: characters may be wide or combining.".
 
 -export([encode/1, width/1, pad/3, shorten/3, wrap/2, wrap_parts/3]).
 

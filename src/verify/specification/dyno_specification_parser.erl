@@ -99,9 +99,7 @@ properties(Tokens) ->
 
 property(Tokens) ->
     {Name, Tokens1} = name(Tokens),
-    {Select, Tokens2} = listed(
-        fun selector/1, word('of', "'of' and which processes", Tokens1)
-    ),
+    {Select, Tokens2} = listed(fun selector/1, word('of', "'of' and which processes", Tokens1)),
     {{Keys, Across}, Tokens3} = keys(Tokens2),
     {Strict, Tokens4} = strict(Tokens3),
     {Body, Tokens5} = body(Tokens4),

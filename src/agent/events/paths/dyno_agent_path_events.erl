@@ -330,9 +330,7 @@ info({traces, Session}, State) ->
     Hands = dyno_agent_path_hands:start_link(Session),
     {parent, Watchdog} = process_info(self(), parent),
     _ = [trace:process(Session, Own, false, [all]) || Own <- [Hands, Watchdog], is_pid(Own)],
-    {ok, State#{
-        session := Session, hands := Hands, probe := dyno_agent_path_cost:probe(Session)
-    }};
+    {ok, State#{session := Session, hands := Hands, probe := dyno_agent_path_cost:probe(Session)}};
 info(audible, #{silent := Since} = State) when is_integer(Since) ->
     {ok, audible(State)};
 info({released, Pid, Time}, #{released := Released} = State) ->
