@@ -3,10 +3,8 @@
 
 -module(dyno_text).
 -moduledoc """
-Makes foreign text safe to show: names from a target, terms, error texts, files.
-
-Characters that control a terminal, change a line's direction or are invisible become Erlang
-escapes, such as `\x{1B}`; in JSON `\u202E`.
+Makes foreign text safe to show: characters that control a terminal, change a line's direction or
+are invisible become Erlang escapes, such as `\x{1B}`; in JSON `\u202E`.
 """.
 
 -export([clean/1, lines/1, json/1, counted/1]).

@@ -4,9 +4,8 @@
 -module(dyno_agent_stack_seeds).
 -moduledoc false.
 %% Finds the working processes among very many, and those with waiting messages: asks all twice for
-%% reductions and queue lengths, which sends no signal. A process with many reductions meanwhile
-%% works. Random sampling of 200,000 processes would take minutes to meet one that works a tenth of
-%% the time.
+%% reductions and queue lengths, which sends no signal; many reductions mean work. Random samples of
+%% 200,000 processes would take minutes to meet one that works a tenth of the time.
 %%
 %% A process of its own, of normal priority: it sends `{seeds, Busy, Queued, CostNative}` to its
 %% parent, and rests for 100 times the duration of a pass: 0.2 us a process, 0.7 us if it has not

@@ -7,8 +7,7 @@
 %% `stop` a process that is about to break a property exits instead.
 %%
 %% There are no traces and no queues. A slow monitor slows its process, one that never returns stops
-%% it; a killed process has no `exit`. Another process checks and reports deadlines, without an
-%% exit.
+%% it; a killed process has no `exit`. Another process checks deadlines, without an exit.
 
 -behaviour(dyno_agent_verifier).
 

@@ -3,10 +3,8 @@
 
 -module(dyno_sizes_repetitions).
 -moduledoc """
-Sums up the repetitions of each size: the mean of a metric with its interval. Pure.
-
-A run is one value for any number of operations: differences between runs (the node's memory, other
-programs) do not show within one.
+The mean of a metric over the repetitions of each size, with its interval; a run is one value, since
+differences between runs do not show within one. Pure.
 """.
 
 -export([tables/1, spec/0]).

@@ -3,10 +3,8 @@
 
 -module(dyno_report_gitlab).
 -moduledoc """
-The decisions of a recording as a GitLab Code Quality report: a merge request shows regressions.
-
-Keep the report as `artifacts:reports:codequality` of the job. Each failed or undecided condition is
-an issue, with a fingerprint of the condition to recognise it again.
+The decisions of a recording as a GitLab Code Quality report (`artifacts:reports:codequality`). Each
+failed or undecided condition is an issue, with a fingerprint to recognise it again.
 """.
 
 -behaviour(dyno_report).

@@ -3,11 +3,8 @@
 
 -module(dyno_report_folded).
 -moduledoc """
-The stacks of a recording's profiles in folded form, a line a stack: `profile;function;function 12`,
-for flamegraph.pl, inferno, speedscope.
-
-Readers add all lines up, without units. So only profiles of the first one's kind are written: the
-waiting time of a hundred processes would hide processor time.
+Stacks in folded form, a line a stack: `profile;function;function 12`, for flamegraph.pl, inferno,
+speedscope. Readers add all lines up, so only profiles of the first one's kind are written.
 """.
 
 -behaviour(dyno_report).

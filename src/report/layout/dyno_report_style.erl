@@ -3,7 +3,8 @@
 
 -module(dyno_report_style).
 -moduledoc false.
-%% The one module for colour: meanings in, ANSI escape sequences (ECMA-48 SGR) out.
+%% The one module for colour: meanings in, ANSI escape sequences (ECMA-48 SGR) out. Only the eight
+%% colours of every terminal are used, never as the only sign of a meaning.
 %%
 %% Callers name a text's meaning. Only the eight colours of every terminal are used, and colour is
 %% never the only sign of a meaning.

@@ -3,8 +3,7 @@
 
 -module(dyno_specification_code).
 -moduledoc false.
-%% Translates a property to the code of its engine, and lists its patterns with the variables in
-%% scope at each.
+%% Translates a property to its engine's code; lists patterns with the variables in scope at each.
 %%
 %% A regular expression becomes a formula: a step is a modal clause before its continuation,
 %% alternatives are combined, and a repetition is a fixed point. `follows` requires that the trace

@@ -6,9 +6,8 @@
 %% Wakes the tracer now and then, and does its slow work.
 %%
 %% Waking a process costs the sender at least 5 us, which each traced call would pay if calls came
-%% one by one. So the tracer is suspended while messages gather, and woken each 2 ms. Suspending is
-%% safe: the tracer is dyno's own and waits for no timeout. When this process ends, the tracer goes
-%% on.
+%% one by one. So the tracer is suspended while messages gather, and woken each 2 ms, or at the end
+%% of this process. That is safe: the tracer is dyno's own and waits for no timeout.
 %%
 %% Removing a breakpoint takes up to a millisecond, removing flags waits: both happen here.
 

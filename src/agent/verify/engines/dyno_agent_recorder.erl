@@ -4,9 +4,8 @@
 -module(dyno_agent_recorder).
 -moduledoc false.
 %% A monitor that decides nothing and records events for `dyno verify --record`. A dyno_stream of
-%% this module's name writes the file in the node: dyno_verify_target starts it before the first
-%% event, and ends it after the last, which tells whether the file is complete. dyno_verify_log
-%% reads the file.
+%% this module's name writes the file in the node: dyno_verify_target starts it, and ends it after
+%% the last event, which tells whether the file is complete.
 
 -export([header/0, frame/1, init/1, event/3, ended/1]).
 
