@@ -116,10 +116,8 @@ fill(Command, Typed, #{program := Program} = Settings, {Files, Wildcards}) ->
 
 suite_file(Argument, Operands, Files) ->
     IsName = lists:member(Argument, Operands) andalso not filelib:is_file(Argument),
-    case [F || F <- Files, IsName, filename:basename(filename:rootname(F)) =:= Argument] of
-        [File | _] -> File;
-        [] -> Argument
-    end.
+    Of = [F || F <- Files, IsName, filename:basename(filename:rootname(F)) =:= Argument],
+    hd(Of ++ [Argument]).
 
 %% Each would overwrite the previous file.
 several(Command, Arguments, Files) ->

@@ -75,10 +75,7 @@ kept_rows(Name, Looks) ->
     ].
 
 rows(Name, #{~"tables" := Tables}) ->
-    case [N || #{~"name" := Of, ~"objects" := N} <- Tables, Of =:= Name] of
-        [N | _] -> N;
-        [] -> unknown
-    end.
+    hd([N || #{~"name" := Of, ~"objects" := N} <- Tables, Of =:= Name] ++ [unknown]).
 
 bytes(Name, #{~"tables" := Tables}) ->
     hd([B || #{~"name" := Of, ~"bytes" := B} <- Tables, Of =:= Name] ++ [unknown]).

@@ -68,10 +68,7 @@ profile(Description, Stacks) ->
 -doc "The function that a stack counts for: C code counts for its caller.".
 -spec innermost([binary(), ...]) -> binary().
 innermost(Stack) ->
-    case lists:dropwhile(fun is_native/1, lists:reverse(Stack)) of
-        [Function | _] -> Function;
-        [] -> lists:last(Stack)
-    end.
+    hd(lists:dropwhile(fun is_native/1, lists:reverse(Stack)) ++ [lists:last(Stack)]).
 
 is_native(<<$[, _/binary>>) -> true;
 is_native(_Frame) -> false.

@@ -77,11 +77,7 @@ find(All, Code) ->
 
 has_stack({_, _, _, _, Bytes, _}) -> Bytes >= ?STACK_BYTES.
 
-next(Places) ->
-    case ordsets:intersection(Places) of
-        [Next | _] -> Next;
-        [] -> -1
-    end.
+next(Places) -> hd(ordsets:intersection(Places) ++ [-1]).
 
 only(What, Places) ->
     case ordsets:intersection(Places) of

@@ -61,7 +61,5 @@ merged([]) -> [].
 
 -spec library(dyno_agent_cpu_nif:address(), t()) -> binary().
 library(Address, #{libraries := Libraries}) ->
-    case [Name || {Low, High, Name} <- Libraries, Address >= Low, Address < High] of
-        [Name | _] -> Name;
-        [] -> ~"[unknown]"
-    end.
+    Found = [Name || {Low, High, Name} <- Libraries, Address >= Low, Address < High],
+    hd(Found ++ [~"[unknown]"]).

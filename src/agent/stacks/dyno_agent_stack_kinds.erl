@@ -142,7 +142,4 @@ initial([$- | _]) -> first_call;
 initial(_Name) -> initial_call.
 
 first(Functions) ->
-    case [MFA || {M, _, _} = MFA <- Functions, not lists:member(M, ?OTP)] of
-        [First | _] -> First;
-        [] -> none
-    end.
+    hd([MFA || {M, _, _} = MFA <- Functions, not lists:member(M, ?OTP)] ++ [none]).

@@ -87,10 +87,7 @@ place(Module, {?MODULE, {failed, _, _, {raised, _, _, Stack}}}) ->
         {Path, Line}
      || {M, _, _, At} <- Stack, M =:= Module, {file, Path} <- At, {line, Line} <- At
     ],
-    case Places of
-        [Place | _] -> Place;
-        [] -> undefined
-    end;
+    hd(Places ++ [undefined]);
 place(Module, {dyno_bench_inputs, {in_run, _, Error}}) ->
     place(Module, Error);
 place(_Module, _Error) ->

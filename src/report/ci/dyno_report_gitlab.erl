@@ -39,10 +39,7 @@ issue({Name, Path}, Title, Result, Text) ->
 %% A path is required; expressions on the command line have none.
 path(Document) ->
     Parameters = get(~"parameters", Document, #{}),
-    case [P || Of <- [Parameters, Document], P <- paths(Of)] of
-        [Path | _] -> Path;
-        [] -> ~"dyno"
-    end.
+    hd([P || Of <- [Parameters, Document], P <- paths(Of)] ++ [~"dyno"]).
 
 paths(Of) ->
     [
