@@ -333,6 +333,9 @@ a_server_in_a_collection_once() ->
         _ = erpc:call(Node, waits, sends, [5]),
         _ = erpc:call(Node, waits, collects, [Pid, 700]),
         {Row, _, True} = waited(Node, Pid, #{for_ms => 4000}),
+        %% Between callbacks, and so none of their processor time.
+        #{~"cpu" := Cpu, ~"busy" := Busy} = Row,
+        ?assert(Cpu < 2 * Busy + 0.01, {Cpu, Busy}),
         #{~"delay_p99" := P99, ~"delay_p99_high" := High} = Row,
         ?assert(High =:= null orelse True(0.99) =< 1.2 * High),
         ?assert(P99 =:= null orelse P99 > True(0.99) / 3)

@@ -99,11 +99,14 @@ close(#{session := Session}) ->
     _ = trace:session_destroy(Session),
     ok.
 
--doc "Starts or stops timing a process by the flag `call`. 0.2 ms.".
+-doc """
+Starts or stops timing a process by the flag `call`. 0.2 ms. A flag that traces nothing stays: else
+the return of a callback would not be seen, and all later time be its.
+""".
 -spec flag([atom()], pid(), boolean(), t()) -> ok.
 flag(Flags, Pid, How, #{session := Session}) ->
     try
-        _ = trace:process(Session, Pid, How, Flags),
+        _ = trace:process(Session, Pid, How, Flags ++ [arity || How]),
         ok
     catch
         error:badarg -> ok

@@ -6,7 +6,9 @@
 %% How long a message waits that finds its gen_server idle: the time until the server runs. No look
 %% at a queue is as fine. So now and then a few servers and the processes that call them are traced:
 %%
-%%   try_handle_*    call, return: a callback begins and ends
+%%   try_handle_*    call: a callback begins
+%%   loop, loop_hibernate
+%%                   call: the server is done with it
 %%   cast/2, do_call/4, for a tenth of a second
 %%                   meta breakpoint: a process that sends to them flags itself,
 %%   do_send/2, erlang:monitor
@@ -134,14 +136,18 @@ traced(Servers) ->
         {gen_server, Name, Arity} => Kind
      || {Name, Arity} <- gen_server:module_info(functions),
         {Handler, Kind} <- [
-            {try_handle_call, call}, {try_handle_cast, cast}, {try_handle_info, info}
+            {try_handle_call, call},
+            {try_handle_cast, cast},
+            {try_handle_info, info},
+            {loop, ends},
+            {loop_hibernate, ends}
         ],
         Handler =:= Name
     },
     _ = [trace:function(Session, MFA, true, [local]) || MFA := _ <- Kinds],
+    %% Not the return of a callback: if another session asks for that, call_time counts on after it.
     lists:foreach(
-        fun({Pid, _}) -> flag(Pid, [call, arity, return_to, monotonic_timestamp], Session) end,
-        Servers
+        fun({Pid, _}) -> flag(Pid, [call, arity, monotonic_timestamp], Session) end, Servers
     ),
     Idle = [
         traced(Part, Looks, {Servers, maps:keys(Names), Tracer, Session})
@@ -243,9 +249,10 @@ event({trace_ts, _, call, {_, Function, _}, Name, At}, Names, _Kinds) ->
         end,
     {At, map_get(Name, Names), {sent, Kind}};
 event({trace_ts, Pid, call, MFA, At}, _Names, Kinds) ->
-    {At, Pid, {begins, map_get(MFA, Kinds)}};
-event({trace_ts, Pid, return_to, _, At}, _Names, _Kinds) ->
-    {At, Pid, ends}.
+    case Kinds of
+        #{MFA := ends} -> {At, Pid, ends};
+        #{MFA := Kind} -> {At, Pid, {begins, Kind}}
+    end.
 
 -doc "The delays in the two parts of a time, from its events in order.".
 -spec paired([{At :: integer(), pid(), event()} | {At :: integer(), none, 1 | 2}]) ->
