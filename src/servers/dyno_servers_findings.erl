@@ -145,7 +145,13 @@ grows(#{sum := #{queue_lows := Lows}}) when length(Lows) >= ?GROWS_OVER ->
 grows(_Row) ->
     false.
 
-busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
+busy(#{busy_low := Least} = Row) when is_number(Least) ->
+    Times = hd([1 / Least || is_number(map_get(busy, Row)), Least > 0] ++ [undefined]),
+    full(Row#{busy := Least, saturates_at := Times});
+busy(Row) ->
+    full(Row).
+
+full(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
     is_number(Busy), Busy >= ?WORTH_SAYING
 ->
     case Busy >= dyno_finding_limits:value(server_full) of
@@ -164,9 +170,7 @@ busy(#{busy := Busy, rate := Rate, saturates_at := Times} = Row) when
         false ->
             []
     end;
-busy(#{busy := undefined, busy_low := Least} = Row) when is_number(Least) ->
-    busy(Row#{busy := Least, saturates_at := undefined});
-busy(_Row) ->
+full(_Row) ->
     [].
 
 %% Not all callbacks were timed; or they are short, and a server's work around them counts.
@@ -215,20 +219,20 @@ times(N) -> [number(N), " times"].
 
 number(N) -> dyno_unit:format(N, ~"count").
 
-details(#{busy := undefined, busy_low := Least} = Row) when is_number(Least) ->
-    details(Row#{busy := Least});
 details(Row) ->
+    Least = maps:get(busy_low, Row, undefined),
+    Known = maps:merge(Row, #{busy => B || B <- [Least], is_number(B)}),
     Parts =
         [
             [Before, dyno_unit:format(Value, Unit)]
-         || {Key, Least, Before, Unit} <- [
+         || {Key, Worth, Before, Unit} <- [
                 {busy, 0.0, ["busy ", [~"at least " || is_at_least(Row)]], ~"ratio"},
                 {blocked, 0.2, "blocked ", ~"ratio"},
                 {queue_max, 2, "longest queue ", ~"count"}
             ],
-            #{Key := Value} <- [Row],
+            #{Key := Value} <- [Known],
             is_number(Value),
-            Value >= Least
+            Value >= Worth
         ] ++ waits(Row) ++ most(maps:get(tags, maps:get(sum, Row, #{}), [])),
     text("~ts", [[[string:titlecase(text("~ts.", [lists:join(", ", Parts)]))] || Parts =/= []]]).
 

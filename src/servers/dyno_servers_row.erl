@@ -61,11 +61,11 @@ row(Sum, DurationNs) ->
         blocked => blocked(Busy, OnCpu),
         words => map_get(words, Sum)
     }),
-    #{delay_missed := Missed} = Sum,
+    #{delay_missed := Missed, process_ns := LivedNs} = Sum,
     Waits = Sum#{missed := Missed + dyno_servers_window:unseen(Sum)},
     Row = (maps:merge(maps:merge(Labels, Cpu), maps:merge(Same, Numbers)))#{
         busy => Busy,
-        busy_low => busy_low(Busy, Sum, Cpu),
+        busy_low => busy_low(Busy, Share(BusyNs, max(BusyOfNs, LivedNs)), Sum, Cpu),
         queue_p50 => quantile(0.5, Queue),
         queue_p99 => quantile(0.99, Queue),
         waited_p50 => dyno_agent_server_parts:waited(0.5, Waits),
@@ -86,10 +86,11 @@ arrivals(Rate, Grown, DurationNs) when is_number(Rate), is_number(Grown) ->
 arrivals(_Rate, _Grown, _DurationNs) ->
     undefined.
 
-%% Without wall time, the processor time is the best known.
-busy_low(undefined, _Sum, #{cpu := Cpu}) -> Cpu;
-busy_low(Busy, #{missed := Missed}, _Cpu) when Missed > 0 -> Busy;
-busy_low(_Busy, _Sum, _Cpu) -> undefined.
+%% Without wall time, the processor time is the best known. Before there was a hook, a server that
+%% was busy since may have been idle.
+busy_low(undefined, _OfLife, _Sum, #{cpu := Cpu}) -> Cpu;
+busy_low(_Busy, OfLife, #{missed := Missed}, _Cpu) when Missed > 0 -> OfLife;
+busy_low(_Busy, _OfLife, _Sum, _Cpu) -> undefined.
 
 %% A call in a dirty scheduler may wait for the system.
 cpu(Sum, #{cpu := Cpu, cpu_ns := Ns, blocked := Blocked} = Known) ->

@@ -50,6 +50,7 @@ groups() ->
             warnings_come_before_notes,
             a_recording_is_valid_and_shown,
             no_more_are_missed_than_there_were,
+            busy_before_the_hook_is_unknown,
             one_that_was_missed_may_be_the_longest,
             an_alarm_rings_once
         ]}
@@ -834,6 +835,13 @@ a_lost_node_has_rates_of_its_own_time(_Config) ->
         [{~"lo of a@h", 1.0, 0.1}, {~"lo of b@h", 1.0, 0.1}],
         lists:sort([{Cell(~"server", R), Cell(~"rate", R), Cell(~"busy", R)} || R <- Rows])
     ).
+
+%% Before there was a hook the server may have been idle.
+busy_before_the_hook_is_unknown(_Config) ->
+    Callback = (callback(~"handle_call", [600_000_000]))#{count := 3, missed := 2},
+    Server = (server(~"s", s, [Callback]))#{missed := 2, busy_of_ns := 600_000_000},
+    ?assertMatch([#{busy := 1.0, busy_low := 0.6}], rows(process, [Server])),
+    ?assertMatch([#{busy_low := undefined}], rows(process, [Server#{missed := 0}])).
 
 one_that_was_missed_may_be_the_longest(_Config) ->
     Longest = fun(Missed) ->

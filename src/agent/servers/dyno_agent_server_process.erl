@@ -356,18 +356,28 @@ busy(By, WallNs, #{state := State} = Process, #{times := Times} = Measured) ->
             {sum_of(2, Times, 0), LifeNs};
         {_, _} when map_get(hook, Process) =:= busy ->
             #{server := #{pid := Pid}} = Process,
-            case process_info(Pid, [status, message_queue_len]) of
+            case process_info(Pid, [status, message_queue_len, current_stacktrace]) of
                 %% On a saturated node it may wait for its turn; or its answer is on its way.
-                [{status, Status}, {_, Waiting}] when Status =/= runnable, Waiting > 0 ->
+                [{_, Status}, {_, Waiting}, {_, Stack}] when Status =/= runnable, Waiting > 0 ->
                     %% A server that was idle once since then would have answered sys.
                     NeverIdleNs = min(LifeNs, asked_ns(Process, Measured)),
-                    {NeverIdleNs, NeverIdleNs};
+                    case is_in_callback(Stack) of
+                        true -> {NeverIdleNs, NeverIdleNs};
+                        false -> {undefined, 0}
+                    end;
                 _ ->
                     {undefined, 0}
             end;
         {_, _} ->
             {undefined, 0}
     end.
+
+%% Suspended between two callbacks, or before the first one: its name is not registered yet.
+is_in_callback([{Innermost, _, _, _} | _] = Stack) ->
+    not lists:any(fun({M, F, _, _}) -> {M, F} =:= {gen, register_name} end, Stack) andalso
+        not lists:member(Innermost, [gen_server, gen_statem, gen_event, gen_fsm]);
+is_in_callback([]) ->
+    false.
 
 %% It began in this window, or ended before the hook was there; event managers are never timed.
 is_flagged_longer(#{server := #{behaviour := gen_event}}, _Measured) ->

@@ -57,7 +57,7 @@ tables() ->
                 {~"served", ~"Messages", count, served},
                 at_least(~"served", count, served, in_part),
                 {~"busy", ~"Busy", {number, ~"ratio"}, [lower, Busy], busy},
-                at_least(~"busy", {number, ~"ratio"}, busy, untimed),
+                at_least(~"busy", {number, ~"ratio"}, busy, busy_in_part),
                 {~"cpu", ~"On the processor", ns, lower, cpu_ns},
                 at_least(~"cpu", ns, cpu_ns, cpu_in_part),
                 {~"cpu_high", ~"At most", ns, [optional, {high, ~"cpu"}], cpu_high}
@@ -110,9 +110,12 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             unseen => IsUnseen,
             in_part => InPart,
             cpu_in_part => InPart orelse lists:sum([untimed_ns(One) || One <- Of]) > 0,
-            untimed => InPart orelse sum(missed, Of) > 0,
+            %% One process at a time is busy all of the time, and no more.
+            busy_in_part =>
+                is_number(Busy) andalso Busy < at_once(Of) andalso
+                    (InPart orelse sum(missed, Of) > 0 orelse lists:any(fun is_untimed/1, Of)),
             served => sum(served, Of),
-            busy => share(lists:flatmap(fun in_callbacks/1, Of), DurationNs),
+            busy => Busy,
             cpu_ns => known_cpu(Of),
             cpu_high => high_cpu(Of),
             delay_p50 => waited(0.5, Waited),
@@ -124,6 +127,7 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
         }
      || {Name, Module} := Of <- by([name, module], Servers),
         InPart <- [IsUnseen orelse lists:any(fun is_in_part/1, Of)],
+        Busy <- [share([Ns || #{busy_ns := Ns} <- Of, is_integer(Ns)], DurationNs)],
         Waited <- [
             #{
                 delay => joined(delay, Of),
@@ -136,13 +140,6 @@ servers(#{servers := Servers, duration_ns := DurationNs} = Window) ->
             }
         ]
     ].
-
-in_callbacks(#{wall_ns := Ns}) when is_integer(Ns) -> [Ns];
-%% Single callbacks of an event manager are not timed.
-in_callbacks(#{busy_ns := Ns, module := gen_event}) when is_integer(Ns) -> [Ns];
-%% It was never idle: it has not answered sys.
-in_callbacks(#{busy_ns := Ns, asked_ns := Asked}) when is_integer(Ns), is_integer(Asked) -> [Ns];
-in_callbacks(_Unknown) -> [].
 
 %% A call in a dirty scheduler may wait for the system.
 known_cpu(Of) -> hd([sum(cpu_ns, Of) || sum(dirty, Of) =< 1] ++ [undefined]).
@@ -346,8 +343,12 @@ missing(Timed, Calls, Servers, Unseen) ->
 exceptions([#{behaviour := gen_event} | _], 0) -> undefined;
 exceptions(_Servers, Count) -> Count.
 
-%% A call takes at least its processor time.
-is_untimed(#{wall := Wall, missed := Missed}) -> Wall =:= none orelse Missed > 0.
+%% A call takes at least its processor time, as does a server that ended without a hook.
+is_untimed(#{wall := Wall, missed := Missed}) -> Wall =:= none orelse Missed > 0;
+is_untimed(#{busy_ns := undefined}) -> true;
+is_untimed(#{wall_ns := undefined, module := Module, state := State}) ->
+    Module =/= gen_event andalso State =/= alive;
+is_untimed(_Server) -> false.
 
 %% The processor time stands for an unknown wall time.
 time(#{wall := #{sum := Ns}}) -> Ns;

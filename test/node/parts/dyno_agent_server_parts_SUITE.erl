@@ -80,6 +80,7 @@ timed_in_part(_Config) ->
         served := 305,
         missed := 244,
         wall_ns := 5000,
+        busy_ns := 5000,
         busy_of_ns := ?SECOND
     },
     Window = Whole#{servers := [Server]},
@@ -200,6 +201,7 @@ server(CountedNs) ->
         served => 244,
         missed => 0,
         wall_ns => undefined,
+        busy_ns => undefined,
         cpu_ns => 2000,
         cpu_of_ns => CountedNs,
         busy_of_ns => 0,
