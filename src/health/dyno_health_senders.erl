@@ -40,17 +40,22 @@ is_sending(Asked) ->
         _ -> false
     end.
 
+%% Those of which no port and no link is full have one finding.
 suspended(Looks) ->
-    [
-        suspended_at(Asked, lists:append([P || #{~"ports" := P} <- Asked]), full_links(Looks))
+    Links = full_links(Looks),
+    Found = [
+        {Asked, lists:append([P || #{~"ports" := P} <- Asked])}
      || {_, Asked} <- suspects(Looks),
         #{~"last" := true, ~"queue" := _} <- [lists:last(Asked)],
         is_suspended(Asked, Looks)
-    ].
+    ],
+    {Known, Others} = lists:partition(fun({_, Of}) -> Of =/= [] orelse Links =/= [] end, Found),
+    All = maps:get(~"suspended", last(Looks), 0),
+    [suspended_at(Asked, Of, Links, All) || {Asked, Of} <- Known ++ lists:sublist(Others, 1)].
 
 full_links(Looks) -> lists:uniq(lists:append([Of || #{~"full_links" := Of} <- Looks])).
 
-suspended_at(Asked, Ports, Links) ->
+suspended_at(Asked, Ports, Links, All) ->
     Name = name(Asked),
     #{~"queue" := Queue} = lists:last(Asked),
     Times = length([S || #{~"status" := ~"suspended"} = S <- Asked]),
@@ -89,9 +94,15 @@ suspended_at(Asked, Ports, Links) ->
         end,
     finding(critical, {suspended, suspended, 150}, {Name, Times}, #{
         text => text("~ts is suspended: ~ts", [Name, What]),
-        evidence => text("Suspended in ~b of ~b looks, in ~ts; ~ts messages wait for it.", [
-            Times, length(Asked), place_of(Asked), count(Queue)
-        ]),
+        evidence => [
+            text("Suspended in ~b of ~b looks, in ~ts; ~ts messages wait for it.", [
+                Times, length(Asked), place_of(Asked), count(Queue)
+            ])
+            | [
+                text(" At the last look ~ts processes were suspended.", [count(All)])
+             || All > 1
+            ]
+        ],
         advice => Advice,
         look_closer => ~"dyno record NODE"
     }).

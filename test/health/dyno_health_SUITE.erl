@@ -226,6 +226,13 @@ cases() ->
                 ports => [port(~"sleep", ~"")]
             }
         }},
+        {[suspended], critical, ~"is suspended: a port or a link to another node", #{
+            suspended => 30,
+            suspects => [
+                suspect(#{pid => Pid, status => ~"suspended", reductions => 0})
+             || Pid <- [~"<0.8.0>", ~"<0.9.0>"]
+            ]
+        }},
         {[suspended], critical, ~"the link to b@host is full", #{
             one => #{status => ~"suspended"}, full_links => [~"b@host"]
         }},
@@ -1036,6 +1043,9 @@ each_cause(_Config) ->
                 },
                 calls => [Sender]
             }},
+            {suspended, ~"At the last look 30 processes were suspended.", #{
+                one => #{status => ~"suspended", reductions => 0}, suspended => 30
+            }},
             {full_socket, ~"in a send to 10.0.0.9:443: most likely that side", #{
                 one => Waits#{
                     pid => ~"<0.9.0>",
@@ -1149,6 +1159,7 @@ look(N, Changes) ->
         spawned => 10,
         programs => Of(programs, #{ports => 0, names => []}),
         full_links => Of(full_links, []),
+        suspended => Of(suspended, 0),
         binaries => Of(binaries, #{}),
         transactions => Of(transactions, #{}),
         code_server => Of(code_server, 0),

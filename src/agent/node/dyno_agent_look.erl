@@ -336,6 +336,7 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
     Look = (maps:merge(Between, Calls))#{
         time_ms => BeganMs - Start,
         long => long(maps:get(long, State)),
+        suspended => maps:get(suspended_count, Census),
         full_links => dyno_agent_condition:full_links(maps:get(suspended_count, Census)),
         binaries => dyno_agent_condition:held(Census),
         lateness => dyno_agent_lateness:read(Probes),

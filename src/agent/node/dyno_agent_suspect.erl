@@ -267,12 +267,16 @@ parent(undefined) -> ~"".
 by_first(Pairs) ->
     maps:groups_from_list(fun({First, _}) -> First end, fun({_, Second}) -> Second end, Pairs).
 
-%% With a queue: the callers, since a call monitors its server. Otherwise: monitors and dictionary,
-%% if its memory is more than its heap (with a queue, memory includes the messages).
+%% With a queue: the callers, since a call monitors its server; dyno monitors servers, too.
+%% Otherwise: monitors and dictionary, if its memory is more than its heap (with a queue, memory
+%% includes the messages).
 relations(Pid, Queue, _Links) when Queue > ?SOME ->
     case process_info(Pid, monitored_by) of
-        {_, Pids} -> #{monitored_by => length([P || P <- Pids, is_pid(P)])};
-        undefined -> #{}
+        {_, By} ->
+            {Some, Others} = lists:split(min(?SOME, length(By)), [P || P <- By, is_pid(P)]),
+            #{monitored_by => length([P || P <- Some, not is_own(P)]) + length(Others)};
+        undefined ->
+            #{}
     end;
 relations(Pid, Queue, Links) ->
     maybe
@@ -293,6 +297,9 @@ relations(Pid, Queue, Links) ->
     else
         _ -> #{}
     end.
+
+is_own(Pid) ->
+    node(Pid) =:= node() andalso dyno_agent_census:is_own(dyno_agent_census:group(Pid)).
 
 -doc "The sizes of each group's binaries, of its heaps, and of these after their collections.".
 -spec holders([pid()]) ->

@@ -13,6 +13,12 @@
 -behaviour(gen_server).
 -export([start/1, init/1, handle_call/3, handle_cast/2, handle_info/2, handle_continue/2]).
 -export([terminate/2, casts/3, stamped/3, calls/3, enter/1]).
+-export([suspends/1, hangs/0, register_name/2, whereis_name/1]).
+whereis_name(_) -> undefined.
+suspends(Pid) -> spawn(fun() -> erlang:suspend_process(Pid), timer:sleep(infinity) end).
+hangs() ->
+    spawn(fun() -> gen_server:start({via, known_server, slow}, known_server, [], []) end).
+register_name(slow, _Pid) -> timer:sleep(infinity).
 enter(Label) ->
     proc_lib:set_label(Label),
     gen_server:enter_loop(known_server, [], []).
@@ -195,6 +201,7 @@ groups() ->
             single_calls,
             kinds_of_messages_are_bounded,
             a_busy_server_is_hooked_later,
+            who_does_not_answer_may_be_idle,
             what_costs_too_much_is_left,
             nothing_is_left,
             nothing_is_left_in_a_busy_server,
@@ -1116,6 +1123,31 @@ a_busy_server_is_hooked_later(_Config) ->
         ok = gen_server:call(Pid, {sleep, 10}),
         #{servers := [#{callbacks := Callbacks}]} = dyno_agent_servers:next(Servers),
         #{count := 1, wall := #{}} = callback(~"handle_call", Callbacks),
+        _ = dyno_agent:detach(Agent)
+    end).
+
+%% One is suspended between two callbacks, one has not yet begun its first, one takes its time.
+who_does_not_answer_may_be_idle(_Config) ->
+    in_node(fun(Node) ->
+        Start = fun() -> element(2, erpc:call(Node, known_server, start, [[]])) end,
+        [Suspended, Busy] = [Start(), Start()],
+        _ = erpc:call(Node, known_server, suspends, [Suspended]),
+        _ = erpc:call(Node, known_server, hangs, []),
+        _ = [gen_server:cast(Pid, hold) || Pid <- [Busy | lists:duplicate(200, Suspended)]],
+        {Agent, Servers} = attach(Node, [{module, known_server}]),
+        ok = dyno_leftovers:until(fun() ->
+            #{servers := All} = dyno_agent_servers:read(Servers),
+            length([x || #{why := ~"it has not answered sys for two seconds"} <- All]) =:= 3
+        end),
+        #{servers := All} = dyno_agent_servers:read(Servers),
+        ?assertEqual([Busy], [Pid || #{pid := Pid, busy_ns := Ns} <- All, is_integer(Ns)]),
+        %% Dyno's own monitor is no caller.
+        Modules = [dyno_agent_suspect, dyno_agent_census, dyno_agent_name],
+        _ = [dyno_peers:send(Node, Module) || Module <- Modules],
+        ?assertMatch(
+            [{Suspended, #{monitored_by := 0, queue := Queue}}] when Queue > 200,
+            erpc:call(Node, dyno_agent_suspect, details, [[Suspended]])
+        ),
         _ = dyno_agent:detach(Agent)
     end).
 
