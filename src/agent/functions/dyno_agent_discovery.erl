@@ -21,6 +21,9 @@
     first_calls := dyno_agent_first_calls:t(),
     groups := dyno_agent_groups:t(),
     discovered := non_neg_integer(),
+    %% The newest process at the beginning, and the known ones that are not newer.
+    newest := non_neg_integer(),
+    there := non_neg_integer(),
     throttle := dyno_agent_throttle:t(),
     lifetimes := dyno_agent_lifetimes:sample(),
     unsampled := [{pid(), id()}],
@@ -56,6 +59,8 @@ new(FirstCalls, Unset) ->
         first_calls => FirstCalls,
         groups => dyno_agent_groups:new(),
         discovered => 0,
+        newest => newest(),
+        there => 0,
         throttle => dyno_agent_throttle:new(),
         lifetimes => dyno_agent_lifetimes:new(),
         unsampled => [],
@@ -73,19 +78,21 @@ new(FirstCalls, Unset) ->
 table(#{table := Table}) -> Table.
 
 -spec first_call(pid(), mfa(), integer(), t()) -> t().
-first_call(Pid, MFA, Time, #{table := Table, throttle := Throttle} = Before) ->
+first_call(Pid, MFA, Time, #{table := Table, throttle := Throttle, there := There} = Before) ->
     case dyno_agent_process_table:is_known(Pid, Table) of
         true ->
             Before;
         false ->
             Number = dyno_agent_process:number(Pid),
+            Older = length([old || Number =< map_get(newest, Before)]),
+            State = Before#{there := There + Older},
             case dyno_agent_throttle:first_call(MFA, Number, Time, Throttle) of
                 {ask, Next} ->
-                    asked(Pid, MFA, Time, dyno_agent_process:who(Pid), Before#{throttle := Next});
+                    asked(Pid, MFA, Time, dyno_agent_process:who(Pid), State#{throttle := Next});
                 {presume, Id, Next} ->
-                    presumed(Pid, Id, Time, Before#{throttle := Next});
+                    presumed(Pid, Id, Time, State#{throttle := Next});
                 {throttle, Id, Next} ->
-                    throttle(presumed(Pid, Id, Time, Before#{throttle := Next}))
+                    throttle(presumed(Pid, Id, Time, State#{throttle := Next}))
             end
     end.
 
@@ -213,9 +220,12 @@ restart(Before) ->
     {Alive, Ended} = dyno_agent_process_table:restart(Table),
     {Refs, Forgotten} = dyno_agent_lifetimes:forget(map_get(lifetimes, State)),
     lists:foreach(fun(Ref) -> demonitor(Ref, [flush]) end, Refs),
+    Known = lists:sum(maps:values(Alive)),
     State#{
         groups := dyno_agent_groups:restart(Alive, Groups),
-        discovered := lists:sum(maps:values(Alive)),
+        discovered := Known,
+        newest := newest(),
+        there := Known,
         unread := 0,
         ended := Ended ++ map_get(ended, State),
         lifetimes := Forgotten
@@ -223,7 +233,7 @@ restart(Before) ->
 
 -spec read(t()) -> #{atom() => term()}.
 read(#{table := Table, groups := Groups, lifetimes := Lifetimes} = State) ->
-    (maps:with([discovers, discovered], State))#{
+    (maps:with([discovers, discovered, there], State))#{
         groups => dyno_agent_groups:read(Groups),
         alive => dyno_agent_process_table:alive(Table),
         followed => dyno_agent_lifetimes:alive(Lifetimes)

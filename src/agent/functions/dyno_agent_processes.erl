@@ -49,8 +49,9 @@
     followed := #{pos_integer() => pos_integer()},
     %% Until now; without functions called too often; or until there were too many processes.
     discovers := yes | in_part | gave_up,
-    %% The processes at the beginning, and those started since, without the agent's.
-    there := pos_integer(),
+    %% The known ones that are older than the beginning, and those started since, without the
+    %% agent's.
+    there := non_neg_integer(),
     started := non_neg_integer(),
     %% Whether all could be asked at the end; otherwise the values are of the scan before.
     read := to_the_end | in_part
@@ -60,8 +61,6 @@
     discovery := dyno_agent_discovery:t(),
     first_calls := dyno_agent_first_calls:t(),
     newest := non_neg_integer(),
-    %% The processes at the beginning.
-    there := pos_integer(),
     interval_ms := pos_integer(),
     scan := idle | dyno_agent_process_table:continuation(),
     timer := reference(),
@@ -110,7 +109,6 @@ init(#{patterns := Patterns, interval_ms := IntervalMs}) ->
         discovery => dyno_agent_discovery:new(FirstCalls, Left),
         first_calls => FirstCalls,
         newest => newest(),
-        there => erlang:system_info(process_count),
         interval_ms => IntervalMs,
         scan => idle,
         timer => erlang:send_after(IntervalMs, self(), scan),
@@ -130,8 +128,7 @@ handle_call(table, _From, #{discovery := Discovery} = State) ->
 handle_call(restart, _From, #{discovery := Discovery} = State) ->
     {reply, ok, State#{
         discovery := dyno_agent_discovery:restart(Discovery),
-        newest := newest(),
-        there := erlang:system_info(process_count)
+        newest := newest()
     }};
 handle_call(read, From, #{waiting := Waiting, discovery := Discovery} = State) ->
     Settled = dyno_agent_discovery:settle(Discovery),
@@ -209,7 +206,6 @@ ended_scan(Read, #{discovery := Discovery, waiting := Waiting, newest := Newest}
             ok;
         _ ->
             Reading = (dyno_agent_discovery:read(Discovery))#{
-                there => map_get(there, State),
                 started => max(0, newest() - Newest),
                 read => Read
             },

@@ -364,7 +364,9 @@ bar(#{~"name" := Name, ~"unit" := Unit}, IsWide, Table) ->
 cell(#{~"name" := ~"calls"}, #{~"counted" := ~"not counted"}) ->
     ~"not counted";
 cell(#{~"name" := Name} = Column, #{~"counted" := ~"estimated"} = Row) when
-    Name =:= ~"calls" orelse Name =:= ~"discovered", is_number(map_get(Name, Row))
+    Name =:= ~"calls" orelse Name =:= ~"discovered" orelse Name =:= ~"alive" orelse
+        Name =:= ~"ended",
+    is_number(map_get(Name, Row))
 ->
     <<"~", (number(map_get(Name, Row), Column, Row))/binary>>;
 cell(#{~"name" := ~"calls"} = Column, #{~"counted" := ~"at least", ~"calls" := Calls} = Row) when

@@ -156,6 +156,14 @@ counts_from_the_restart(_Config) ->
     ?assertEqual({15, 15, 15}, {sum(discovered, Groups), sum(sampled, Groups), sum(alive, Groups)}),
     Last = run([{start, f, plain, 2}, deliver, scan], Node),
     ?assertMatch(#{discovered := 17}, results(Last)),
+    %% The unseen ones are new.
+    ?assertMatch(#{there := 15}, dyno_agent_discovery:read(map_get(core, Last))),
+    ?assertMatch(
+        #{there := 22},
+        dyno_agent_discovery:read(
+            map_get(core, run([{start, g, other, 5}, restart, deliver], Last))
+        )
+    ),
     ok = ended(Last).
 
 moments(Ms) -> lists:append(lists:duplicate(Ms div 10, [{wait, 10}, deliver])).
