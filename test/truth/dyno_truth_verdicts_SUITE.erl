@@ -385,9 +385,11 @@ a_monitor_that_hangs(Config) ->
         ?assertMatch(
             #{~"result" := ~"unknown", ~"text" := ~"20 of 20 processes were cut off"}, Numbers
         ),
-        ?assertMatch(
-            [#{~"gap" := 20, ~"open" := 0, ~"partial" := 0}], rows(~"partitions", Document)
-        )
+        [Partitions] = rows(~"partitions", Document),
+        ?assertMatch(#{~"gap" := 20, ~"open" := 0, ~"partial" := 0}, Partitions),
+        %% Of the time in which there were events, without that until the shards were given up.
+        #{~"events" := Events, ~"rate" := Rate} = Partitions,
+        ?assert(abs(Events / Rate - 5.5) < 1, {Events, Rate})
     end).
 
 %% It kills what runs it, again and again: one fault, with its number.

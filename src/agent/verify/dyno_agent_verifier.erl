@@ -93,10 +93,12 @@ init(#{instrumentation := By, monitors := Monitors} = Config) ->
 
 -spec handle_call(peek | finish, gen_server:from(), state()) -> {reply, summary(), state()}.
 handle_call(peek, _From, State) ->
-    {reply, summary(State), State};
+    {reply, summary(erlang:monotonic_time(nanosecond), State), State};
 handle_call(finish, _From, #{config := #{instrumentation := By}} = State) ->
+    %% No event is later; those that wait take their time.
+    Until = erlang:monotonic_time(nanosecond),
     Finished = flushed(By:stop(State)),
-    {reply, summary(Finished), Finished}.
+    {reply, summary(Until, Finished), Finished}.
 
 flushed(State) ->
     receive
@@ -104,10 +106,10 @@ flushed(State) ->
     after 0 -> State
     end.
 
-summary(#{verdicts := Verdicts, faults := Faults, started := Started, config := Config}) ->
+summary(Until, #{verdicts := Verdicts, faults := Faults, started := Started, config := Config}) ->
     #{
         node => node(),
-        duration_ns => erlang:monotonic_time(nanosecond) - Started,
+        duration_ns => Until - Started,
         faults => lists:reverse(Faults),
         verdicts => dyno_agent_verdicts:read(Verdicts),
         properties =>
