@@ -158,7 +158,7 @@ event(close, Now, #{phase := finished, pools := Pools, options := Options} = Sta
     {
         wait_for_all(State#{phase := closing}),
         [{close, Id} || Id <- maps:keys(Pools)] ++
-            [{timer, close, Now + TimeoutMs * 1_000_000}]
+            [{timer, late, Now + ?GRACE_NS}, {timer, close, Now + TimeoutMs * 1_000_000}]
     };
 event({result, From}, Now, #{search := Search, probes := [_ | _]} = State) ->
     {State, [{reply, From, result(dyno_load_search:so_far(Search), Now, State)}]};
@@ -213,6 +213,8 @@ timeout(grace, Now, #{phase := Phase} = State) when
     Phase =:= warming; Phase =:= draining; Phase =:= probing
 ->
     next_phase(Now, State);
+timeout(late, _Now, #{phase := closing} = State) ->
+    request(late, State);
 timeout(close, _Now, #{phase := closing} = State) ->
     request(final, State);
 timeout(_Other, _Now, State) ->
@@ -414,6 +416,9 @@ use(not_ready, _Now, #{phase := preparing, options := Options} = State) ->
     Ready = lists:sum([Ready || #{ready := Ready} <- of_round(State)]),
     All = dyno_load_spec:workers(Load),
     fail({dyno_load, {not_ready, module(State), Ready, All, TimeoutMs}}, State);
+use(late, _Now, #{phase := closing, options := #{timeout_ms := TimeoutMs}} = State) ->
+    #{under_way := N} = merged(State),
+    {State, [{tell, {waiting, {N, TimeoutMs}}} || N > 0]};
 use(final, Now, #{phase := closing, options := Options} = State) ->
     %% Operations that never end are counted elsewhere.
     Final =

@@ -58,6 +58,8 @@ and may say whose fault they are (see dyno_error).
     %% By this node's monotonic clock. A source that does not know the time sends only `finished`.
     | {ending, AtNs :: integer()}
     | {finished, DurationNs :: pos_integer()}
+    %% Operations that did not end with the load, and for how long they are awaited.
+    | {waiting, {pos_integer(), TimeoutMs :: pos_integer()}}
     | {ended, dyno_load_result:t() | none}
     | {failed, dyno_error:error()}
     %% Facts of the load for the suite's tear-down.

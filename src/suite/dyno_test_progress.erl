@@ -14,24 +14,27 @@ its load, the next ones are expected to as well. The share done never shrinks.
 
 -export_type([progress/0, event/0]).
 
--type progress() :: #{
-    phase := atom(),
-    run := binary() | undefined,
-    runs_done := non_neg_integer(),
-    runs_total := non_neg_integer(),
-    elapsed_ms := non_neg_integer(),
-    %% Undefined before the first load.
-    remaining_ms := non_neg_integer() | undefined,
-    %% The test may end earlier.
-    at_most := boolean(),
-    throughput := float() | undefined,
-    %% The phase, in words.
-    text := binary()
-}.
+-type progress() ::
+    #{phase := warning, text := binary()}
+    | #{
+        phase := atom(),
+        run := binary() | undefined,
+        runs_done := non_neg_integer(),
+        runs_total := non_neg_integer(),
+        elapsed_ms := non_neg_integer(),
+        %% Undefined before the first load.
+        remaining_ms := non_neg_integer() | undefined,
+        %% The test may end earlier.
+        at_most := boolean(),
+        throughput := float() | undefined,
+        %% The phase, in words.
+        text := binary()
+    }.
 
 -type event() ::
     {phase, atom()}
     | {load, dyno_suite:load()}
+    | {waiting, {Operations :: pos_integer(), TimeoutMs :: pos_integer()}}
     | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}.
 
 -doc "A function for each event, the number of completed runs, and the run's id; one process.".
@@ -46,6 +49,8 @@ new(#{sizes := Sizes, repeat := Repeat} = SuiteOptions, Options) ->
         ({load, Load}, _Done, _Run) ->
             _ = put(?MODULE, planned(SuiteOptions, Load, get(?MODULE))),
             ok;
+        ({waiting, {N, TimeoutMs}}, _Done, _Run) ->
+            Report(#{phase => warning, text => waiting(N, TimeoutMs)});
         (Event, Done, Run) ->
             {Phase, Throughput} =
                 case Event of
@@ -116,6 +121,12 @@ left(Phase, Runs, ElapsedMs, #{began_ms := BeganMs, share := Before} = State) ->
         Share when Before > Share -> {round(ElapsedMs * (1 - Before) / Before), State};
         Share -> {LeftMs, State#{share := Share}}
     end.
+
+waiting(N, TimeoutMs) ->
+    dyno_recording_part:text(
+        "~b operation~ts did not end with the load; dyno waits for at most ~ts (timeout_ms)",
+        [N, [$s || N > 1], dyno_unit:format(TimeoutMs * 1_000_000, ~"ns")]
+    ).
 
 in_words(init_suite, _) -> ~"setting up the suite";
 in_words(set_up, _) -> ~"setting up";

@@ -203,6 +203,8 @@ load_event({finished, DurationNs}, _NowMs, #{ends_ms := EndsMs} = Run) ->
         end,
     Finished = told({duration_ns, DurationNs}, Run#{ends_ms := Ends, phase := finish}),
     {Finished, [{tell, {phase, finish}}, read, close]};
+load_event({waiting, _} = Waiting, _NowMs, Run) ->
+    {Run, [{tell, Waiting}]};
 load_event({ended, Result}, _NowMs, Run) ->
     {told({load, Result}, Run#{phase := ended}), [{stop, complete}]};
 load_event({failed, Error}, _NowMs, Run) ->

@@ -33,6 +33,7 @@
 -type event() ::
     {phase, atom()}
     | {load, dyno_suite:load()}
+    | {waiting, {Operations :: pos_integer(), TimeoutMs :: pos_integer()}}
     | {interval, dyno_load_source:interval() | unknown, ElapsedMs :: integer()}
     %% Of a target's virtual machine and system.
     | {sample, node(), #{binary() => number()}}

@@ -30,6 +30,7 @@ groups() ->
             a_load_ends_early_with_nothing_left,
             an_open_load_does_not_end_early,
             operations_that_hang,
+            operations_that_are_awaited,
             workers_that_are_not_ready,
             workers_that_cannot_end,
             the_local_pool_is_lost,
@@ -201,7 +202,7 @@ snapshot(Id, #{round := Round, rate_limit := Limit, pools := Pools} = World) ->
         arrivals => [undefined || _ <- Round],
         workers => 3,
         ready => ready(Pool, World),
-        under_way => 0,
+        under_way => maps:get(under_way, Pool, 0),
         ending => maps:get(ending, Pool, 0),
         run_queue => 0.0
     }.
@@ -441,6 +442,17 @@ operations_that_hang(_Config) ->
     ],
     ?assertEqual(1206, WarmMs),
     ?assertEqual(2010, FinishedMs - StartedMs + 5).
+
+%% Who waits is told for how long, unless all end soon.
+operations_that_are_awaited(_Config) ->
+    Waiting = fun(Pool) ->
+        #{told := Told} = play(closed(), #{pools => [Pool]}),
+        [{At div ?MS, What} || {At, {waiting, What}} <- Told]
+    end,
+    #{ended_ms := EndedMs} = play(closed(), #{pools => [#{close_ms => never, under_way => 3}]}),
+    ?assertEqual([{EndedMs - 4000, {3, 5000}}], Waiting(#{close_ms => never, under_way => 3})),
+    ?assertEqual([], Waiting(#{close_ms => never, ending => 2})),
+    ?assertEqual([], Waiting(#{close_ms => 500, under_way => 3})).
 
 workers_that_are_not_ready(_Config) ->
     Played = play(closed(), #{pools => [#{}, #{prepare_ms => never}]}),

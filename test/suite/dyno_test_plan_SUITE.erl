@@ -95,6 +95,14 @@ remaining_time(_Config) ->
             R =< 2 * (RunMs - 7000) andalso R > 2 * (RunMs - 7000) - 1000,
         Tell(Interval, 0)
     ),
+    ?assertEqual(
+        #{
+            phase => warning,
+            text =>
+                ~"20 operations did not end with the load; dyno waits for at most 60 s (timeout_ms)"
+        },
+        Tell({waiting, {20, 60_000}}, 0)
+    ),
     ?assertMatch(#{remaining_ms := 0, phase := end_suite}, Tell({phase, end_suite}, 2)).
 
 %% A load that turns out to be longer, a set-up and a reading that take their time.

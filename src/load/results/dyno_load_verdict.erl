@@ -59,8 +59,11 @@ is_kept(#{arrivals := Arrivals, total := #{started := Started}}) -> Started >= ?
 
 busy(#{total := #{service := undefined}}) ->
     1.0;
-busy(#{total := #{service := #{sum := SumNs}}, duration_ns := Length, workers := Workers}) ->
-    SumNs / (Length * max(1, Workers)).
+busy(#{total := Total, duration_ns := Length, workers := Workers}) ->
+    #{service := #{sum := SumNs}} = Total,
+    %% Who never ended kept its worker.
+    EndlessNs = dyno_load_recorder:endless(Total) * Length,
+    (SumNs + EndlessNs) / (Length * max(1, Workers)).
 
 %% The first operations of a part meet no queue.
 is_short_of_workers(#{total := #{service := #{count := Count, min := Least} = Service}}) when

@@ -483,6 +483,8 @@ verdicts(_Config) ->
             {{kept, []}, open(100), snapshot(open, Times(98, 5))},
             %% Its two workers were busy for all of the second, and operations waited for others.
             {{saturated, [~"saturated"]}, open(100), snapshot(open, [10 | Times(49, 40)])},
+            %% Its two workers hang.
+            {{saturated, [~"saturated"]}, open(100), snapshot(open, [], #{endless => 2})},
             %% No operation waited: more workers may do more.
             {{generator, [~"generator_limited"]}, open(100), snapshot(open, Times(50, 40))},
             %% They had the time.
