@@ -100,13 +100,13 @@ close(#{session := Session}) ->
     ok.
 
 -doc """
-Starts or stops timing a process by the flag `call`. 0.2 ms. A flag that traces nothing stays: else
-the return of a callback would not be seen, and all later time be its.
+Starts or stops timing a process by the flag `call`. 0.2 ms. Stopped for a while, it has a flag that
+traces nothing: else the return of its callback is not seen, and all later time is the callback's.
 """.
--spec flag([atom()], pid(), boolean(), t()) -> ok.
+-spec flag([atom()], pid(), boolean() | gone, t()) -> ok.
 flag(Flags, Pid, How, #{session := Session}) ->
     try
-        _ = trace:process(Session, Pid, How, Flags ++ [arity || How]),
+        _ = trace:process(Session, Pid, How =:= true, Flags ++ [arity || How =/= false]),
         ok
     catch
         error:badarg -> ok
@@ -117,7 +117,7 @@ flag(Flags, Pid, How, #{session := Session}) ->
 births(Births, #{births := Births} = Times) ->
     Times;
 births(Births, #{session := Session} = Times) ->
-    Body = [{message, false}, {trace, [], [call]}],
+    Body = [{message, false}, {trace, [], [call, arity]}],
     Flag = fun(Behaviour) ->
         Spec =
             case [{Head, [], Body} || {Of, Head} <- Births, Of =:= Behaviour] of

@@ -13,7 +13,7 @@
 -export_type([t/0, busy/0]).
 
 -opaque t() :: #{
-    flag := fun((pid(), boolean()) -> ok),
+    flag := fun((pid(), true | gone) -> ok),
     managers := #{pid() => left_alone | manager()}
 }.
 
@@ -32,13 +32,13 @@
 -define(MOST_CHANGES, 10_000).
 
 -doc "The function traces when a manager runs, or stops that.".
--spec new(fun((pid(), boolean()) -> ok)) -> t().
+-spec new(fun((pid(), true | gone) -> ok)) -> t().
 new(Flag) -> #{flag => Flag, managers => #{}}.
 
 -doc "Follows these managers, and no others.".
 -spec follow([pid()], t()) -> t().
 follow(Pids, #{managers := Before, flag := Flag} = Managers) ->
-    _ = [ok = Flag(Pid, false) || Pid := #{} <- maps:without(Pids, Before)],
+    _ = [ok = Flag(Pid, gone) || Pid := #{} <- maps:without(Pids, Before)],
     New = [Pid || Pid <- Pids, not is_map_key(Pid, Before)],
     _ = [ok = Flag(Pid, true) || Pid <- New],
     Began = #{Pid => began(doing(Pid)) || Pid <- New},
@@ -74,7 +74,7 @@ tick(#{managers := All} = Managers) ->
 event({trace_ts, Pid, How, MFA, At}, #{managers := All, flag := Flag} = Managers) ->
     case All of
         #{Pid := #{changes := ?MOST_CHANGES}} ->
-            ok = Flag(Pid, false),
+            ok = Flag(Pid, gone),
             Managers#{managers := All#{Pid := left_alone}};
         #{Pid := #{changes := Changes} = One} ->
             Doing =

@@ -22,7 +22,7 @@
     filter := dyno_agent_process_filter:t(),
     most := pos_integer(),
     shared := dyno_agent_server_hook:shared(),
-    flag := fun((pid(), boolean()) -> ok),
+    flag := fun((pid(), boolean() | gone) -> ok),
     measured := #{pid() => dyno_agent_server_process:t()},
     %% Measured processes that ended in this window.
     ended := non_neg_integer(),
@@ -56,7 +56,7 @@
 
 -spec new([dyno_agent_process_filter:selector()], pos_integer(), Shared, Flag) -> t() when
     Shared :: dyno_agent_server_hook:shared(),
-    Flag :: fun((pid(), boolean()) -> ok).
+    Flag :: fun((pid(), boolean() | gone) -> ok).
 new(Selectors, Most, Shared, Flag) ->
     #{
         filter => dyno_agent_process_filter:add(Selectors, dyno_agent_process_filter:none()),
@@ -112,11 +112,11 @@ unselect(Less, #{filter := Filter, measured := All} = Set) ->
     scan(Smaller#{other := #{}, unselected := #{}}).
 
 drop(Pid, #{measured := All, shared := Shared, flag := Flag, ended := Ended} = Set) ->
-    {#{monitor := Monitor, flagged := Flagged} = One, Rest} = maps:take(Pid, All),
+    {#{monitor := Monitor} = One, Rest} = maps:take(Pid, All),
     true = demonitor(Monitor, [flush]),
     _ = unhooked(Pid, One),
     ok = dyno_agent_server_names:forget(Pid, Shared),
-    _ = [ok = Flag(Pid, false) || Flagged],
+    _ = [ok = Flag(Pid, gone) || not is_ended(One)],
     Set#{measured := Rest, ended := Ended - length([Pid || is_ended(One)])}.
 
 -doc "Scans if processes were started since: 0.6 ms and more, so for a hundredth of the time.".
