@@ -106,8 +106,9 @@ leaves_a_large_node_at_once(_Config) ->
         Modules = sent(Node),
         #{left := Left, cpu_ms := CpuMs, leaving_ms := LeavingMs} = dyno_agent:detach(Agent),
         ?assertEqual(length(Modules), Left),
-        ?assert(LeavingMs < 3000),
-        ?assert(CpuMs < 1000),
+        ?assert(LeavingMs < 10_000),
+        %% A machine that is very busy gives no answer in time.
+        ?assert(CpuMs =:= unknown orelse CpuMs < 1000),
         ?assertEqual([], dyno_leftovers:in(Node)),
         %% They are there, and are not sent again.
         Atoms = count(Node, atom_count),
@@ -203,7 +204,7 @@ leaves_a_busy_node(_Config) ->
         ),
         {ok, Agent} = dyno_agent:attach(Node, #{}),
         ?assertMatch(
-            #{left := Left, leaving_ms := Ms} when Left > 0 andalso Ms < 2000,
+            #{left := Left, leaving_ms := Ms} when Left > 0 andalso Ms < 5000,
             dyno_agent:detach(Agent)
         ),
         %% The next one does not wait for what the last one still does.
@@ -298,7 +299,7 @@ waits_for_a_stopped_node_shortly(_Config) ->
         ok = dyno_escript:kill("STOP", list_to_integer(OsPid)),
         try
             #{left := unknown, leaving_ms := Ms} = Visit = dyno_agent:detach(Agent),
-            ?assert(Ms < 3000),
+            ?assert(Ms < 5000),
             [Text] = dyno_target_visit:texts(Visit),
             ?assertMatch({match, _}, re:run(Text, "did not answer"))
         after
@@ -330,8 +331,8 @@ leaves_several_nodes_together(_Config) ->
     try
         Visits = dyno_agent:detach_all(Agents),
         ?assertEqual([unknown, unknown, unknown], [Left || #{left := Left} <- Visits]),
-        %% Not one after the other.
-        ?assert(erlang:monotonic_time(millisecond) - Began < 4500)
+        %% Not one after the other, each of which is waited for 2.5 s.
+        ?assert(erlang:monotonic_time(millisecond) - Began < 7000)
     after
         _ = [dyno_escript:kill("CONT", list_to_integer(Pid)) || Pid <- Pids],
         lists:foreach(fun dyno_peers:stop/1, Peers)
@@ -357,6 +358,6 @@ a_million_processes(_Config) ->
         ct:pal("left ~b modules in ~b ms, for ~p ms of processor", [Left, LeavingMs, CpuMs]),
         ?assert(Left > 0),
         %% Some 1.6 us of it each process, by the runtime at the end of a trace session.
-        ?assert(LeavingMs < 5000),
+        ?assert(LeavingMs < 10_000),
         ?assert(CpuMs =:= unknown orelse CpuMs < 3500)
     end).

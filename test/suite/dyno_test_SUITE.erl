@@ -392,21 +392,27 @@ without_instruments(Config) ->
         {ok, Metric} = dyno_recording:metric(Run, Name),
         Metric
     end,
-    #{~"value" := Ratio, ~"low" := Low, ~"high" := High, ~"unit" := ~"ratio"} = Metric(
-        ~"instrument.response_ratio"
-    ),
-    %% What else the machine does may make it too noisy for a ratio, but an untraced call takes some
-    %% ns, a measured one some 90.
-    ?assert(Ratio =:= null orelse (Low =< Ratio andalso Ratio =< High)),
-    ?assert(High > 2),
-    #{~"value" := Throughput, ~"low" := From, ~"high" := To} = Metric(
-        ~"instrument.throughput_ratio"
-    ),
-    ?assert(Throughput =:= null orelse (From =< Throughput andalso Throughput =< To)),
-    #{~"value" := Without} = Metric(~"uninstrumented.latency.p50"),
+    %% An untraced call takes some ns, a measured one some 90. What else the machine does may make
+    %% it too noisy for a ratio, or give it too little time for any interval.
+    #{~"value" := Without, ~"count" := Count} = Metric(~"uninstrumented.latency.p50"),
     #{~"value" := With} = Metric(~"latency.p50"),
     ?assert(Without < With),
-    ?assertMatch([_], [W || #{~"code" := ~"heavy_instrument"} = W <- maps:get(~"warnings", Run)]),
+    Warnings = [W || #{~"code" := ~"heavy_instrument"} = W <- maps:get(~"warnings", Run)],
+    case Metric(~"instrument.response_ratio") of
+        #{~"value" := Ratio, ~"low" := Low, ~"high" := High, ~"unit" := ~"ratio"} ->
+            ?assert(Ratio =:= null orelse (Low =< Ratio andalso Ratio =< High)),
+            ?assert(High > 2),
+            ?assertEqual(Low > 1.5, length(Warnings) =:= 1);
+        #{~"value" := null, ~"count" := CountWith} ->
+            ?assert(min(Count, CountWith) < 7, {Count, CountWith}),
+            ?assertEqual([], Warnings)
+    end,
+    case Metric(~"instrument.throughput_ratio") of
+        #{~"value" := Throughput, ~"low" := From, ~"high" := To} ->
+            ?assert(Throughput =:= null orelse (From =< Throughput andalso Throughput =< To));
+        #{~"value" := null} ->
+            ok
+    end,
     %% Its operations are not among the measured ones.
     Operations = dyno_suites:value(Run, ~"operations.count"),
     [Calls] = [

@@ -13,6 +13,7 @@
     load_bench/2,
     save/2,
     eval/2,
+    hooks/2,
     needs_own_funs/1,
     forms/1
 ]).
@@ -103,6 +104,11 @@ eval(Node, Source) ->
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
     {value, Value, _} = erpc:call(Node, erl_eval, exprs, [Expressions, #{}]),
     Value.
+
+-doc "What `sys` calls at each event of a process: dyno's hook is one of these.".
+hooks(Node, Pid) ->
+    {status, Pid, _, [_, _, _, Debug, _]} = erpc:call(Node, sys, get_status, [Pid]),
+    Debug.
 
 -doc """
 A case whose other nodes call funs of modules that they load from their files: these have none of

@@ -406,7 +406,7 @@ a_saturated_node(_Config) ->
         %% Its callbacks take no time.
         {ok, _} = erpc:call(Node, lives, start, [calm, 0]),
         _ = erpc:call(Node, lives, calls, [calm, 20, [go]]),
-        _ = [erpc:cast(Node, lives, compute, []) || _ <- lists:seq(1, 1000)],
+        _ = [erpc:cast(Node, lives, compute, []) || _ <- lists:seq(1, 300)],
         [Before | _] = erpc:call(Node, lives, truth, [stage]),
         Begun = erlang:monotonic_time(millisecond),
         {Document, Text} = measured(Node, #{for_ms => 3500}),
@@ -426,10 +426,10 @@ a_saturated_node(_Config) ->
         ),
         #{~"rate" := Rate, ~"count" := Count} = row(~"servers", ~"stage", Document),
         [Calls | _] = erpc:call(Node, lives, truth, [stage]),
-        ?assert(Count > 0 andalso Count =< Calls, {Count, Calls}),
-        %% Beside other programs a few calls a second.
+        ?assert(Count =< Calls, {Count, Calls}),
+        %% Five or six calls a second; beside other programs one, which no window need have.
         True = 1000 * (Calls - Before) / (erlang:monotonic_time(millisecond) - Begun),
-        ?assert(Rate > True / 3 andalso Rate < 1 + 3 * True, {Rate, True})
+        ?assert(Rate > True / 3 - 1 andalso Rate < 1 + 3 * True, {Rate, True})
     end).
 
 %% Somebody takes all debug functions away; then calls go on.
@@ -441,16 +441,23 @@ a_lost_hook_is_put_back(_Config) ->
         ok = dyno_servers:subscribe(Monitor),
         _ = [next(Monitor) || _ <- [1, 2]],
         ok = erpc:call(Node, sys, no_debug, [Pid]),
-        Measured = [
-            By
-         || _ <- [1, 2, 3, 4], #{servers := [#{measured := By, running := none}]} <- [next(Monitor)]
-        ],
-        ct:log("~tp", [Measured]),
-        ?assertEqual([hook], lists:last(Measured)),
-        #{servers := [#{served := Served, measured := [hook], wall_ns := WallNs}]} = next(Monitor),
-        ?assert(Served > 10 andalso WallNs > Served * 90_000, {Served, WallNs}),
+        ok = dyno_leftovers:until(fun() -> dyno_peers:hooks(Node, Pid) =/= [] end),
+        %% These may have begun before that.
+        _ = [next(Monitor) || _ <- [1, 2]],
+        ok = timed_again(Monitor),
         ok = dyno_servers:stop(Monitor)
     end).
+
+%% All of its calls, of 100 us each.
+timed_again(Monitor) ->
+    case next(Monitor) of
+        #{servers := [#{served := Served, measured := [hook], wall_ns := WallNs}]} when
+            Served > 0, WallNs > Served * 90_000
+        ->
+            ok;
+        _ ->
+            timed_again(Monitor)
+    end.
 
 %% A call of 1 ms each 5 ms, each tenth crashes.
 a_crash_loop(_Config) ->
@@ -582,38 +589,51 @@ many_that_end_soon(_Config) ->
 
 %% dyno meets most of them too late to be told why they ended.
 some_that_are_killed_soon(_Config) ->
+    Self = self(),
     in_node(fun(Node) ->
         Of = fun(How) ->
             {ok, _} = erpc:call(Node, lives, start, [How, 500]),
+            Begun = fun() -> lists:last(erpc:call(Node, lives, truth, [How])) end,
             Show = fun(_) ->
                 get(How) =:= begun orelse erpc:call(Node, lives, soon_gone, [How, How, 200]),
                 put(How, begun),
+                Self ! {by_then, Begun()},
                 ok
             end,
             {Document, Text} = measured(Node, #{for_ms => 4000, show => Show}),
             ct:log("~ts", [Text]),
-            [_, _, _, Begun] = erpc:call(Node, lives, truth, [How]),
+            %% On a busy machine not all have begun by then.
+            ok = dyno_leftovers:until(fun() -> Begun() =:= 200 end),
             ok = gen_server:stop({How, Node}),
-            Row = row(~"server_modules", ~"lives", Document),
-            {Begun, map_get(~"crashes", Row), maps:get(~"crashes_low", Row, null), Text}
+            #{~"crashes" := Crashes} = Row = row(~"server_modules", ~"lives", Document),
+            {before_the_last(), Crashes, maps:get(~"crashes_low", Row, null), Text}
         end,
         {Killed, Crashes, Low, Text} = Of(kill),
-        IsLess = Crashes =:= Low andalso Low < Killed,
-        ?assert(Crashes =:= Killed orelse IsLess, {Killed, Crashes, Low}),
+        ?assert(Crashes >= Killed orelse Crashes =:= Low, {Killed, Crashes, Low}),
+        ?assert(Crashes =< 200, Crashes),
         ?assert(
             Low =:= null orelse Low =:= 0 orelse
                 string:find(Text, "crashed at least ") =/= nomatch
         ),
-        {200, Failed, _, _} = Of(badly),
-        ?assert(Failed > 180, Failed),
+        {Bad, Failed, _, _} = Of(badly),
+        ?assert(Failed > 0.9 * Bad andalso Failed =< 200, {Failed, Bad}),
         ?assertMatch({_, 0, null, _}, Of(normal)),
         ?assertMatch({_, 0, null, _}, Of(shutdown))
     end).
 
-last_by_then(Before) ->
+last_by_then(Before) -> lists:last([Before | by_then()]).
+
+%% Of what the last window has, some may be under way.
+before_the_last() ->
+    case lists:reverse(by_then()) of
+        [_, Before | _] -> Before;
+        _ -> 0
+    end.
+
+by_then() ->
     receive
-        {by_then, Calls} -> last_by_then(Calls)
-    after 0 -> Before
+        {by_then, Count} -> [Count | by_then()]
+    after 0 -> []
     end.
 
 unseen(Document) ->

@@ -156,8 +156,10 @@ overhead_of_calls_is_not_the_caller_s(Config) ->
     Rounds = [round(Node, Counters, Pid, Work) || _ <- lists:seq(1, ?ATTEMPTS)],
     _ = dyno_agent:detach(Agent),
     ok = erpc:call(Node, bench_known, stop, [Pids]),
-    ct:pal("true, reported, with what the calls cost: ~p", [Rounds]),
-    ?assert(lists:any(fun({True, Own, _}) -> abs(Own - True) =< True / 10 end, Rounds)),
+    ct:pal("true, reported, with what the calls cost, off by: ~p", [Rounds]),
+    ?assert(
+        lists:any(fun({True, Own, _, Off}) -> abs(Own - True) =< True / 10 + Off end, Rounds)
+    ),
     %% It would be too much, were that not taken out.
     Median = fun(I) -> dyno_stats:median([element(I, R) || R <- Rounds]) end,
     ?assert(Median(3) > Median(2)).
@@ -166,11 +168,12 @@ round(Node, Counters, Pid, Work) ->
     ok = dyno_agent_instrument:restart(Counters),
     True = erpc:call(Node, bench_known, round, [[Pid], Work, 50]),
     #{functions := Functions} = dyno_counted:read(Counters),
-    [#{own_time_ns := Own, raw_time_ns := Raw, calls := 50}] =
+    %% What measuring a call costs is less certain on a busy machine, and told as such.
+    [#{own_time_ns := Own, raw_time_ns := Raw, uncertain_ns := Off, calls := 50}] =
         [F || #{mfa := {_, known, _}} = F <- Functions],
     [#{overhead_ns := Leaf}] = [F || #{mfa := {_, made, _}} = F <- Functions],
     %% Less is left of both where other programs take the processor.
-    {True, Own / 50, Raw / 50 - min(Leaf, (Raw - Own) / 50 / 2)}.
+    {True, Own / 50, Raw / 50 - min(Leaf, (Raw - Own) / 50 / 2), Off / 50}.
 
 %% It never follows more than it needs, nor for longer.
 ends_when_it_has_enough(_Config) ->

@@ -6,6 +6,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
+-import(dyno_peers, [hooks/2]).
+
 -compile([export_all, nowarn_export_all]).
 
 -define(SERVER, """
@@ -1301,10 +1303,6 @@ server(Pid, Servers) ->
     Server.
 
 %% What sys has installed in a process.
-hooks(Node, Pid) ->
-    {status, Pid, _, [_, _, _, Debug, _]} = erpc:call(Node, sys, get_status, [Pid]),
-    Debug.
-
 callback(Name, Callbacks) ->
     [Callback] = [C || #{name := N} = C <- Callbacks, N =:= Name],
     Callback.

@@ -314,6 +314,9 @@ never_at_the_end(_Config) ->
     verifying([?BAD], #{}, fun(Node, Pid) ->
         Worker = erpc:call(Node, erlang, spawn, [known_workers, worker, [self()]]),
         Worker ! {self(), 77, 100},
+        receive
+            77 -> ok
+        end,
         {Us, Summary} = timer:tc(fun() -> dyno_agent_verifier:finish(Pid) end),
         ?assert(Us < 10_000_000, Us),
         #{verdicts := #{gap := 1}, faults := [Fault]} = Summary,
