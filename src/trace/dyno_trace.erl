@@ -93,7 +93,8 @@ receives `{dyno_trace, Trace, {ended, Ended}}`.
 %% With several nodes, items this old are complete.
 -define(MERGE_MS, 200).
 -define(MERGE_EACH_MS, 50).
--define(WINDOW_QUEUE, 50_000).
+%% On a busy machine removing breakpoints takes so long that 145,000 events were waiting.
+-define(WINDOW_QUEUE, 400_000).
 
 -doc """
 Traces in these nodes.

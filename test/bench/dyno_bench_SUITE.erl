@@ -97,7 +97,8 @@ one_code_alone(_Config) ->
     #{~"time_per_call" := Ns, ~"low" := Low} = row(~"timer:sleep(2).", Document),
     %% The empty loop's time is taken off, which on a busy machine is more than nothing.
     ?assert(Ns > 1.9e6, Ns),
-    ?assert(Low =< Ns),
+    %% On a busy machine the time may be over before there are rounds enough for an interval.
+    ?assert(Low =:= null orelse Low =< Ns, {Low, Ns}),
     ?assertEqual([], rows(~"comparisons", Document)).
 
 measures_reductions(_Config) ->
@@ -304,20 +305,22 @@ slow_codes_get_a_verdict(_Config) ->
 
 slow_codes_get_a_verdict_once() ->
     {ok, Document} = run(["timer:sleep(60).", "timer:sleep(120)."], #{budget_ms => 500}),
-    ?assertEqual([~"fastest", slower_unless_busy(Document)], verdicts(Document)),
+    ok = slower_unless_busy(Document),
     ?assertMatch([<<"it took ", _/binary>>], warnings(~"time", Document)),
     {ok, Apart} = run(["timer:sleep(10).", "timer:sleep(60)."], #{}),
-    ?assertEqual([~"fastest", slower_unless_busy(Apart)], verdicts(Apart)),
+    ok = slower_unless_busy(Apart),
     ?assertMatch([_, #{~"iterations" := 1}], rows(~"codes", Apart)).
-
-verdicts(Document) -> [Verdict || #{~"verdict" := Verdict} <- rows(~"codes", Document)].
 
 %% Beside other programs a sleep takes longer, and how much longer is not known.
 slower_unless_busy(Document) ->
-    case warnings(~"busy", Document) of
-        [] -> ~"slower";
-        _ -> ~"unknown"
-    end.
+    [~"fastest", Verdict] = [Verdict || #{~"verdict" := Verdict} <- rows(~"codes", Document)],
+    Open =
+        case warnings(~"busy", Document) of
+            [] -> [];
+            _ -> [~"unknown", ~"undecided"]
+        end,
+    ?assert(lists:member(Verdict, [~"slower" | Open]), {Verdict, Open}),
+    ok.
 
 %% Five times as long for a verdict, and no longer: one round, and a word on it.
 the_time_is_a_limit(_Config) ->

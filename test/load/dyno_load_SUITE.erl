@@ -287,10 +287,14 @@ highest(Most, Now) ->
     end.
 
 closed_load_waits_for_the_last_answer(_Config) ->
-    {#{successes := 1, response := #{min := Min}}, [], 0} = ended(
-        run(closed(1), #{duration_ms => 50}, pausing(100))
-    ),
-    ?assert(Min >= 100_000_000).
+    last_answer(50).
+
+last_answer(Ms) ->
+    case ended(run(closed(1), #{duration_ms => Ms}, pausing(2 * Ms))) of
+        %% On a busy machine the worker had no turn in that time.
+        {#{started := 0}, [], 0} when Ms < 5000 -> last_answer(4 * Ms);
+        {#{successes := 1, response := #{min := Min}}, [], 0} -> ?assert(Min >= 2_000_000 * Ms)
+    end.
 
 warm_up_is_not_counted(_Config) ->
     Calls = counters:new(1, []),
@@ -300,7 +304,7 @@ warm_up_is_not_counted(_Config) ->
         after 1 -> {ok, N + 1}
         end
     end,
-    Pid = start(closed(2), #{warmup_ms => 100}, same(Operation)),
+    Pid = start(closed(2), #{warmup_ms => 500}, same(Operation)),
     Before =
         receive
             {dyno_load, Pid, warm} -> counters:get(Calls, 1)

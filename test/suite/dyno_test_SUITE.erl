@@ -389,28 +389,34 @@ without_instruments(Config) ->
     ),
     Run = only_run(Document),
     Metric = fun(Name) ->
-        {ok, Metric} = dyno_recording:metric(Run, Name),
-        Metric
+        case dyno_recording:metric(Run, Name) of
+            {ok, Metric} -> Metric;
+            error -> none
+        end
     end,
-    %% An untraced call takes some ns, a measured one some 90. What else the machine does may make
-    %% it too noisy for a ratio, or give it too little time for any interval.
-    #{~"value" := Without, ~"count" := Count} = Metric(~"uninstrumented.latency.p50"),
-    #{~"value" := With} = Metric(~"latency.p50"),
-    ?assert(Without < With),
     Warnings = [W || #{~"code" := ~"heavy_instrument"} = W <- maps:get(~"warnings", Run)],
+    %% An untraced call takes some ns, a measured one some 90. What else the machine does may make
+    %% it too noisy for a ratio, or give it too little time for any interval, or for any operation.
+    Without = Metric(~"uninstrumented.latency.p50"),
+    #{~"value" := WithNs} = Metric(~"latency.p50"),
+    Without =:= none orelse ?assert(map_get(~"value", Without) < WithNs, {Without, WithNs}),
     case Metric(~"instrument.response_ratio") of
         #{~"value" := Ratio, ~"low" := Low, ~"high" := High, ~"unit" := ~"ratio"} ->
             ?assert(Ratio =:= null orelse (Low =< Ratio andalso Ratio =< High)),
             ?assert(High > 2),
             ?assertEqual(Low > 1.5, length(Warnings) =:= 1);
-        #{~"value" := null, ~"count" := CountWith} ->
-            ?assert(min(Count, CountWith) < 7, {Count, CountWith}),
-            ?assertEqual([], Warnings)
+        #{~"value" := null, ~"count" := Count} ->
+            ?assert(min(Count, map_get(~"count", Without)) < 7, {Count, Without}),
+            ?assertEqual([], Warnings);
+        none ->
+            ?assertEqual({none, []}, {Without, Warnings})
     end,
     case Metric(~"instrument.throughput_ratio") of
         #{~"value" := Throughput, ~"low" := From, ~"high" := To} ->
             ?assert(Throughput =:= null orelse (From =< Throughput andalso Throughput =< To));
         #{~"value" := null} ->
+            ok;
+        none ->
             ok
     end,
     %% Its operations are not among the measured ones.

@@ -158,22 +158,39 @@ added_and_removed(Config) ->
 latency_and_arguments(Config) ->
     Node = proplists:get_value(node, Config),
     Busy = erpc:call(Node, shop, flood, []),
-    Items = items([Node], ["shop:work/1"], #{what => latency, for_ms => 4000}),
-    Latencies = [Item || #{event := latency} = Item <- Items],
-    %% Three, or fewer on a busy machine.
-    [Second | _] = [Of || #{of_what := second, functions := [Of]} <- Latencies],
-    [All] = [Of || #{of_what := all, functions := [Of]} <- Latencies],
-    %% Hundreds of thousands of calls a second, of which 500 of each fifth of a second are traced.
-    ?assertMatch(#{count := Count} when Count >= 500 andalso Count =< 2600, Second),
-    #{p50 := P50, p99 := P99, below := Below, bars := [[First, _] | _]} = All,
-    ?assert(P50 =:= null orelse (P50 < 20_000 andalso P50 =< P99), All),
-    ?assert(Below > 0 andalso First >= Below, All),
+    %% Beside other programs many calls come until the breakpoints are removed.
+    Spinning = dyno_truth:spin(),
+    {ok, Timed} = start([Node], ["shop:work/1"], #{what => latency, for_ms => 60_000}),
+    try sampled_second() of
+        #{count := Count} ->
+            %% Hundreds of thousands of calls a second, of which 500 of each fifth of a second are
+            %% traced.
+            ?assert(Count >= 499 andalso Count =< 2600, Count),
+            {ok, _} = dyno_trace:stop(Timed),
+            [All] = [Of || #{event := latency, of_what := all, functions := [Of]} <- shown()],
+            #{p50 := P50, p99 := P99, below := Below, bars := [[First, _] | _]} = All,
+            ?assert(P50 =:= null orelse (P50 < 20_000 andalso P50 =< P99), All),
+            ?assert(Below > 0 andalso First >= Below, All);
+        %% So busy a machine that 64 MiB of events were waiting.
+        {ended, #{limit := bytes}} ->
+            ok
+    after
+        dyno_truth:calm(Spinning)
+    end,
     true = erpc:call(Node, erlang, exit, [Busy, kill]),
     {ok, Trace} = start([Node], ["shop:order"], #{what => {argument, 2}, for_ms => 60_000}),
     [order(Node, apple, N) || N <- [7, 7, 7, 8]],
     {ok, _} = dyno_trace:stop(Trace),
     [#{values := Values}] = [Item || #{event := argument, of_what := all} = Item <- shown()],
     ?assertEqual([[3, ~"7"], [1, ~"8"]], Values).
+
+%% The first one: on a busy machine the node may have no turn for a second.
+sampled_second() ->
+    case next() of
+        #{event := latency, of_what := second, sampled := true, functions := [Of]} -> Of;
+        #{event := latency} -> sampled_second();
+        #{event := stopped, reason := Reason} -> {ended, Reason}
+    end.
 
 %% In the order of their times, whichever node they are of.
 two_nodes(Config) ->
@@ -204,16 +221,17 @@ limits_stop_it(Config) ->
             ?assertEqual({Pattern, Reason}, {Pattern, Why}),
             untouched(Node)
         end
-     || {Reason, Pattern, Options} <- [
-            {count, "shop:work/1", #{count => 5}},
-            {count, "shop:work/1 -> return, stack", #{count => 5}},
+     || Many <- [1_000_000],
+        {Reason, Pattern, Options} <- [
+            {count, "shop:work/1", #{count => 5, queue => Many}},
+            {count, "shop:work/1 -> return, stack", #{count => 5, queue => Many}},
             {for_ms, "shop:price/1", #{for_ms => 100}},
-            {rate, "shop:work/1", #{count => 1_000_000, rate => 1000, queue => 100_000}},
-            {open, "shop:busy/1 -> return", #{
-                count => 1_000_000, rate => 10_000_000, queue => 1_000_000
-            }},
-            {queue, "_:_ -> return", #{count => 1_000_000, rate => 10_000_000}},
-            {bytes, "shop:busy/1", #{count => 1_000_000, rate => 10_000_000, bytes => 1}}
+            {rate, "shop:work/1", #{count => Many, rate => 1000, queue => Many}},
+            {open, "shop:busy/1 -> return", #{count => Many, rate => 10_000_000, queue => Many}},
+            {queue, "_:_ -> return", #{count => Many, rate => 10_000_000}},
+            {bytes, "shop:busy/1", #{
+                count => Many, rate => 10_000_000, queue => Many, bytes => 1
+            }}
         ]
     ],
     dyno_leftovers:check(Node, Before).

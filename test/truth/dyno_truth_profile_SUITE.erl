@@ -160,12 +160,17 @@ names_are_one_each(_Config) ->
 suspended_processes_wait(_Config) ->
     on_node([], fun(Node) ->
         ok = run(Node, converter, feed_program),
-        Recording = profile(Node, 1500),
-        [#{~"waiting" := Waiting, ~"processes" := Who}] =
-            waits(~"erlang:port_command/2", Recording),
+        #{~"waiting" := Waiting, ~"processes" := Who} = suspended(Node, 1500),
         ?assertEqual(~"converter", Who),
         ?assert(Waiting > 0.5 andalso Waiting =< 1, Waiting)
     end).
+
+%% A busy machine leaves few looks at those that wait.
+suspended(Node, Ms) ->
+    case waits(~"erlang:port_command/2", profile(Node, Ms)) of
+        [Row] -> Row;
+        [] -> suspended(Node, 2 * Ms)
+    end.
 
 finds_the_one_that_works_among_many(_Config) ->
     on_node(["+P", "500000"], fun(Node) ->

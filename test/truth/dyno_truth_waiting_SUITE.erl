@@ -295,12 +295,28 @@ a_blocked_server_once() ->
         %% Most find the server idle, and wait until it runs: some 20 us, or more beside others.
         #{~"delay_p50_low" := Low, ~"delay_p50_high" := High} = Row,
         ?assert(Low =< True(0.5) andalso True(0.5) =< High, {True(0.5), Low, High}),
-        near(True(0.9), map_get(~"delay_p90", Row), 0.1),
-        near(True(0.99), map_get(~"delay_p99", Row), 0.1),
-        ?assertNotEqual(nomatch, re:run(Text, "messages wait (at least )?(2|3)[0-9.]+ ms")),
         ?assertNotEqual(nomatch, re:run(Text, "PASS servers waits delay_p50 < 1 s")),
-        ?assertNotEqual(nomatch, re:run(Text, "FAIL servers waits delay_p99 < 100 ms"))
+        Keys = [{0.9, ~"delay_p90"}, {0.99, ~"delay_p99"}],
+        IsKnown = [is_near(True(Of), Key, Row) || {Of, Key} <- Keys],
+        lists:all(fun(Is) -> Is end, IsKnown) andalso
+            begin
+                Waits = "messages wait (at least )?(2|3)[0-9.]+ ms",
+                ?assertNotEqual(nomatch, re:run(Text, Waits)),
+                ?assertNotEqual(nomatch, re:run(Text, "FAIL servers waits delay_p99 < 100 ms"))
+            end
     end).
+
+%% Beside other programs only bounds may be known.
+is_near(True, Key, Row) ->
+    case Row of
+        #{Key := null, <<Key/binary, "_low">> := Low, <<Key/binary, "_high">> := High} ->
+            ?assert(Low =:= null orelse Low =< 1.1 * True, {Low, True}),
+            ?assert(High =:= null orelse True =< 1.1 * High, {True, High}),
+            false;
+        #{Key := Told} ->
+            near(True, Told, 0.1),
+            true
+    end.
 
 %% Asleep 400 ms of each 1.2 s; 60 messages come in the last 80 ms of that.
 messages_at_the_end_of_a_sleep(_Config) ->

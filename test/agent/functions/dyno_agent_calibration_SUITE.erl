@@ -130,7 +130,8 @@ between_the_measured_numbers(_Config) ->
 only_where_times_are_measured(_Config) ->
     {Measured, Caller, _Rounds} = dyno_agent_calibration:open([call_time]),
     ok = dyno_agent_calibration:close(Caller),
-    #{overheads_ns := [{1, Overhead}, _ | _], uncertain_ns := Uncertain} = Measured,
+    %% On a busy machine there is no time for more processes.
+    #{overheads_ns := [{1, Overhead} | _], uncertain_ns := Uncertain} = Measured,
     ?assert(Overhead > 5 andalso Overhead < 10_000),
     ?assert(Uncertain >= 2).
 
