@@ -617,8 +617,9 @@ without_hooks(_Config) ->
         ?assert(CpuNs > 0.3 * BusyNs),
         ?assert(Words > 0),
         #{call := RateCalls, cast := RateCasts} = Rate,
-        ?assert(RateCalls >= 26),
-        ?assert(RateCasts >= 100),
+        %% Without dyno's own, of which one or two may be of the window before.
+        ?assert(RateCalls >= 24, RateCalls),
+        ?assert(RateCasts >= 98, RateCasts),
         ?assertExit(_, gen_server:call(Pid, crash)),
         ok = until_ended(Servers, 1),
         #{servers := [#{callbacks := Last}]} = dyno_agent_servers:next(Servers),
