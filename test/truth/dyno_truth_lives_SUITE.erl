@@ -620,7 +620,7 @@ some_that_are_killed_soon(_Config) ->
                 Self ! {by_then, Begun()},
                 ok
             end,
-            {Document, Text} = measured(Node, #{for_ms => 4000, show => Show}),
+            {Document, Text} = measured(Node, #{for_ms => 3000, show => Show}),
             ct:log("~ts", [Text]),
             %% On a busy machine not all have begun by then.
             ok = dyno_leftovers:until(fun() -> Begun() =:= 200 end),
