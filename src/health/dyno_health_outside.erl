@@ -163,8 +163,11 @@ share(_Before, _After) ->
 
 throttled(Folder) ->
     Groups = content(filename:join(Folder, "cgroup")),
-    Ns = [dyno_agent_os:throttled_ns(content(P)) || P <- cgroup_paths(~"cpu", ~"cpu.stat", Groups)],
-    hd([N div 1000 || N <- lists:append(Ns)] ++ [unknown]).
+    Paths = cgroup_paths(~"cpu", ~"cpu.stat", Groups),
+    case lists:flatmap(fun(P) -> dyno_agent_os:throttled_ns(content(P)) end, Paths) of
+        [] -> unknown;
+        Ns -> lists:sum(Ns) div 1000
+    end.
 
 -doc "The findings from these readings. Pure.".
 -spec judged(node(), seen()) -> [dyno_finding:t()].

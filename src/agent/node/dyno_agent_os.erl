@@ -7,8 +7,8 @@ Reads operating system statistics: CPU, memory, disks, network, and the VM's own
 
 `difference/2` gives the values of the interval between two readings of `read/0`; `describe/0` lists
 the values that this system has. The sources are `/proc` (`man 5 proc`) and, for container limits,
-its own cgroup (version 1 or 2). A missing file or field only removes its own values. Pressure,
-swapping, descriptors and TCP errors: `m:dyno_agent_os_health`.
+its cgroup (version 1 or 2) and the groups around it. A missing file or field only removes its own
+values. Pressure, swapping, descriptors and TCP errors: `m:dyno_agent_os_health`.
 
 ## Meaning of the values
 
@@ -22,14 +22,15 @@ swapping, descriptors and TCP errors: `m:dyno_agent_os_health`.
 * `os.network.*`: bytes over external interfaces, without those that carry them again (bridges,
   bonds, VLANs, ends of containers); `lo` is `os.network.loopback`.
 * `os.vm.cpu`: processor time of this VM; 1.0 is one core. The kernel counts in steps of 10 ms.
-* `os.cgroup.cpu.limit`: the processors that the CPU quota allows.
-* `os.cgroup.throttled`: time that the CPU quota kept the container from running, as a share of the
+* `os.cgroup.memory.*`: of the group that is nearest to its limit.
+* `os.cgroup.cpu.limit`: the processors that the least CPU quota allows.
+* `os.cgroup.throttled`: time that CPU quotas kept the container from running, as a share of the
   interval and summed over the cores.
 
 ## Cost
 
-`read/0` reads 8 small files (13 in a container), in dirty I/O schedulers, in 0.4 to 0.7 ms, of
-which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
+`read/0` reads 8 small files (13 in a container, and 5 more for each group around), in dirty I/O
+schedulers, in 0.4 to 0.7 ms, of which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27, 29).
 """.
 
 %% Reading
@@ -64,15 +65,13 @@ which 0.1 ms in a normal scheduler (2 cores, 9 disks, OTP 27 and 29).
 -define(CGROUP, ~"/proc/self/cgroup").
 -define(CGROUPS, ~"/sys/fs/cgroup").
 %% By version 2 and 1 of cgroups.
--define(MEMORY_LIMIT, [{~"memory", ~"memory.max"}, {~"memory", ~"memory.limit_in_bytes"}]).
--define(MEMORY_USED, [{~"memory", ~"memory.current"}, {~"memory", ~"memory.usage_in_bytes"}]).
--define(MEMORY_STAT, {~"memory", ~"memory.stat"}).
--define(CPU_STAT, {~"cpu", ~"cpu.stat"}).
--define(CPU_MAX, {~"cpu", ~"cpu.max"}).
--define(CPU_QUOTA, [{~"cpu", ~"cpu.cfs_quota_us"}, {~"cpu", ~"cpu.cfs_period_us"}]).
--define(CGROUP_FILES,
-    ?MEMORY_LIMIT ++ ?MEMORY_USED ++ [?MEMORY_STAT, ?CPU_STAT, ?CPU_MAX] ++ ?CPU_QUOTA
-).
+-define(MEMORY_LIMIT, [~"memory.max", ~"memory.limit_in_bytes"]).
+-define(MEMORY_USED, [~"memory.current", ~"memory.usage_in_bytes"]).
+-define(CPU_QUOTA, [~"cpu.cfs_quota_us", ~"cpu.cfs_period_us"]).
+-define(CGROUP_FILES, [
+    {~"memory", [~"memory.stat" | ?MEMORY_LIMIT ++ ?MEMORY_USED]},
+    {~"cpu", [~"cpu.stat", ~"cpu.max" | ?CPU_QUOTA]}
+]).
 %% Version 1 has a number for no limit, too.
 -define(UNLIMITED, 16#1000000000000000).
 
@@ -91,8 +90,10 @@ read() ->
 -doc "Makes a reading of file contents and of their monotonic time.".
 -spec parse(texts(), TimeNs :: integer()) -> raw().
 parse(Texts, TimeNs) ->
-    Limit = cgroup_limit(Texts),
-    Gauges = [memory(Texts, Limit), process_gauges(Texts), load(Texts), Limit, quota(Texts)],
+    Limits = cgroup_limits(Texts),
+    Gauges = [
+        memory(Texts, Limits), process_gauges(Texts), load(Texts), nearest(Limits), quota(Texts)
+    ],
     Counters = [network(Texts), process_cpu(Texts), switches(Texts), throttled(Texts)],
     #{
         time_ns => TimeNs,
@@ -173,34 +174,45 @@ read_files(Paths) ->
     #{Path => Text || Path <- Paths, {ok, Text} <- [file:read_file(Path, [raw])]}.
 
 cgroup_files(Texts) ->
-    lists:append([cgroup_paths(Of, File, text(?CGROUP, Texts)) || {Of, File} <- ?CGROUP_FILES]).
+    [
+        Path
+     || {Controller, Files} <- ?CGROUP_FILES,
+        File <- Files,
+        Path <- cgroup_paths(Controller, File, text(?CGROUP, Texts))
+    ].
 
 -doc """
-Paths that a controller's file may have, by the text of `/proc/PID/cgroup`; the first that exists
-counts.
+Paths of a controller's file in the process's group and in those around it, by the text of
+`/proc/PID/cgroup`; not all exist.
 
 Version 1 has a folder for each controller. Without a cgroup namespace a container may see its
 group's path on the host, but the group's files at the root.
 """.
 -spec cgroup_paths(Controller :: binary(), File :: binary(), Groups :: binary()) -> [binary()].
 cgroup_paths(Controller, File, Groups) ->
+    [<<Folder/binary, $/, File/binary>> || Folder <- cgroup_folders(Controller, Groups)].
+
+cgroup_folders(Controller, Groups) ->
     [
-        <<Folder/binary, $/, File/binary>>
+        iolist_to_binary([Root | [[$/, Name] || Name <- lists:sublist(Names, Depth)]])
      || Line <- lines(Groups),
         [_Number, Controllers, Path] <- [binary:split(Line, ~":", [global])],
         Root <- cgroup_root(Controller, binary:split(Controllers, ~",", [global])),
-        Folder <- [<<Root/binary, Path/binary>> || Path =/= ~"/"] ++ [Root]
+        Names <- [binary:split(Path, ~"/", [global, trim_all])],
+        Depth <- lists:seq(length(Names), 0, -1)
     ].
 
 cgroup_root(_Controller, [<<>>]) -> [?CGROUPS];
 cgroup_root(Controller, Of) -> [<<?CGROUPS/binary, $/, C/binary>> || C <- Of, C =:= Controller].
 
-cgroup_text({Controller, File}, Texts) ->
-    Paths = cgroup_paths(Controller, File, text(?CGROUP, Texts)),
-    hd([Text || Path <- Paths, #{Path := Text} <- [Texts]] ++ [<<>>]).
+%% A value for each group that has all of them.
+of_cgroups(Controller, Texts, Read) ->
+    lists:flatmap(
+        fun(Folder) -> Read(fun(File) -> text(<<Folder/binary, $/, File/binary>>, Texts) end) end,
+        cgroup_folders(Controller, text(?CGROUP, Texts))
+    ).
 
-cgroup_numbers(Files, Texts) ->
-    lists:append([number(cgroup_text({Of, File}, Texts)) || {Of, File} <- Files]).
+numbers(Files, Text) -> lists:append([number(Text(File)) || File <- Files]).
 
 %% Parsers: each returns the values that its text has
 
@@ -225,10 +237,10 @@ cpu(_Texts) ->
 
 switches(Texts) -> [{~"os.context_switches", N} || N <- value(~"ctxt", text(?STAT, Texts))].
 
-memory(Texts, Limit) ->
+memory(Texts, Limits) ->
     Text = text(?MEMORY, Texts),
     [
-        {~"os.memory.available", min(1024 * KiB, left(Limit))}
+        {~"os.memory.available", min(1024 * KiB, left(Limits))}
      || KiB <- value(~"MemAvailable", Text)
     ] ++
         [
@@ -241,36 +253,44 @@ memory(Texts, Limit) ->
         ].
 
 %% An atom is more than any number.
-left([{_, Limit}, {_, Used}]) -> max(0, Limit - Used);
-left([]) -> unlimited.
+left(Limits) -> lists:min([unlimited | [max(0, Limit - Used) || {Limit, Used} <- Limits]]).
 
 %% The kernel drops inactive file pages before an allocation fails: they do not count as used. In
 %% version 1 the total is that of the group with those in it.
-cgroup_limit(Texts) ->
-    Stat = cgroup_text(?MEMORY_STAT, Texts),
-    Inactive = hd(value(~"total_inactive_file", Stat) ++ value(~"inactive_file", Stat) ++ [0]),
-    lists:append([
-        [{~"os.cgroup.memory.limit", Limit}, {~"os.cgroup.memory.used", max(0, Used - Inactive)}]
-     || Limit <- cgroup_numbers(?MEMORY_LIMIT, Texts),
-        Limit < ?UNLIMITED,
-        Used <- cgroup_numbers(?MEMORY_USED, Texts)
-    ]).
+cgroup_limits(Texts) ->
+    of_cgroups(~"memory", Texts, fun(Text) ->
+        Stat = Text(~"memory.stat"),
+        Inactive = hd(value(~"total_inactive_file", Stat) ++ value(~"inactive_file", Stat) ++ [0]),
+        [
+            {Limit, max(0, Used - Inactive)}
+         || Limit <- numbers(?MEMORY_LIMIT, Text),
+            Limit < ?UNLIMITED,
+            Used <- numbers(?MEMORY_USED, Text)
+        ]
+    end).
+
+nearest([]) ->
+    [];
+nearest(Limits) ->
+    {_, Limit, Used} = lists:max([{U / max(1, L), L, U} || {L, U} <- Limits]),
+    [{~"os.cgroup.memory.limit", Limit}, {~"os.cgroup.memory.used", Used}].
 
 %% Version 1 has -1 for no quota.
 quota(Texts) ->
-    [
-        {~"os.cgroup.cpu.limit", Quota / Period}
-     || [Quota, Period] <- [
-            integers(fields(cgroup_text(?CPU_MAX, Texts))), cgroup_numbers(?CPU_QUOTA, Texts)
-        ],
-        Period > 0
-    ].
+    Quotas = of_cgroups(~"cpu", Texts, fun(Text) ->
+        [
+            Quota / Period
+         || [Quota, Period] <- [
+                integers(fields(Text(~"cpu.max"))), numbers(?CPU_QUOTA, Text)
+            ],
+            Period > 0
+        ]
+    end),
+    [{~"os.cgroup.cpu.limit", lists:min(Quotas)} || Quotas =/= []].
 
 throttled(Texts) ->
-    [
-        {~"os.cgroup.throttled", Ns / 1_000_000_000}
-     || Ns <- throttled_ns(cgroup_text(?CPU_STAT, Texts))
-    ].
+    Ns = of_cgroups(~"cpu", Texts, fun(Text) -> throttled_ns(Text(~"cpu.stat")) end),
+    [{~"os.cgroup.throttled", lists:sum(Ns) / 1_000_000_000} || Ns =/= []].
 
 -doc "The time that a quota held threads back, in the text of a `cpu.stat`; none if it has none.".
 -spec throttled_ns(binary()) -> [non_neg_integer()].

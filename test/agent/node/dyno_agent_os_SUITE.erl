@@ -130,6 +130,27 @@ a_container_seen_from_its_host(_Config) ->
     limits_hold(maps:merge(current_machine(0), container(Group, Folder))),
     limits_hold(maps:merge(current_machine(0), container(Group, ~"/sys/fs/cgroup"))).
 
+%% The group has no limits, or wider ones than the groups around it.
+a_group_within_others(_Config) ->
+    Around = container(~"0::/shop.slice/web/node\n", ~"/sys/fs/cgroup/shop.slice"),
+    Own = fun(File) -> <<"/sys/fs/cgroup/shop.slice/web/node/", File/binary>> end,
+    Texts = maps:merge(current_machine(0), Around),
+    limits_hold(Texts#{Own(~"memory.max") => ~"max\n", Own(~"cpu.max") => ~"max 100000\n"}),
+    limits_hold(Texts#{
+        Own(~"memory.max") => ~"900000000\n",
+        Own(~"memory.current") => ~"390000000\n",
+        Own(~"cpu.max") => ~"170000 100000\n",
+        Own(~"cpu.stat") => text(["nr_throttled 0", "throttled_usec 0"])
+    }),
+    First = (current_machine(0))#{
+        ~"/proc/self/cgroup" => ~"1:cpu:/shop/web\n",
+        ~"/sys/fs/cgroup/cpu/shop/web/cpu.cfs_quota_us" => ~"-1\n",
+        ~"/sys/fs/cgroup/cpu/shop/web/cpu.cfs_period_us" => ~"100000\n",
+        ~"/sys/fs/cgroup/cpu/shop/cpu.cfs_quota_us" => ~"30000\n",
+        ~"/sys/fs/cgroup/cpu/shop/cpu.cfs_period_us" => ~"100000\n"
+    },
+    ?assertMatch(#{~"os.cgroup.cpu.limit" := 0.3}, between(First, First, 1_000_000_000)).
+
 %% Each controller of version 1 has a folder of its own, and a number for no limit.
 a_container_of_the_first_version(_Config) ->
     Group = ~"4:memory:/docker/1f\n2:cpuacct:/\n1:cpu,other:/docker/1f\n0::/\n",
