@@ -286,6 +286,10 @@ keys_are_decoded(_Config) ->
     ?assertEqual([escape, $n], dyno_cli_top_input:decode("\en")),
     ?assertEqual([escape], dyno_cli_top_input:decode("\e")),
     ?assertEqual([$q], dyno_cli_top_input:decode("\e[15~q")),
+    %% A slow connection may divide a sequence.
+    ?assertEqual({"q", "\e[<0;5;1"}, dyno_cli_top_input:whole("q\e[<0;5;1")),
+    ?assertEqual({"\e[<0;5;1Mé", ""}, dyno_cli_top_input:whole("\e[<0;5;1Mé")),
+    ?assertEqual({"q\e", ""}, dyno_cli_top_input:whole("q\e")),
     ?assertEqual([$/, $a, $b, enter], dyno_cli_top_input:line("/ab")),
     ?assertEqual([$g], dyno_cli_top_input:line("g")).
 

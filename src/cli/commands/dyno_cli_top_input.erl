@@ -4,7 +4,7 @@
 -module(dyno_cli_top_input).
 -moduledoc "Decodes a terminal's input into keys for `m:dyno_cli_top_keys`. Pure.".
 
--export([decode/1, line/1]).
+-export([decode/1, whole/1, line/1]).
 -export_type([input/0]).
 
 -doc "A key, a press of the mouse at a column and a row, or a turn of its wheel.".
@@ -48,6 +48,15 @@ decode([Character | Rest]) when Character =:= 127; Character =:= 8 ->
     [backspace | decode(Rest)];
 decode([Character | Rest]) ->
     [Character | decode(Rest)].
+
+-doc "The input, and the beginning of a sequence that has not come as a whole.".
+-spec whole(string()) -> {string(), Rest :: string()}.
+whole(Text) ->
+    Pattern = "^(.*?)(\\e[[O][<0-9;]*)?$",
+    {match, [Whole | Rest]} = re:run(
+        Text, Pattern, [unicode, dotall, dollar_endonly, {capture, all_but_first, list}]
+    ),
+    {Whole, lists:append(Rest)}.
 
 %% The last character: M for a press, m for a release.
 mouse({ok, [0, Column, Row, "M"], Rest}) -> [{click, {Column, Row}} | decode(Rest)];

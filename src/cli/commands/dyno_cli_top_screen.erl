@@ -71,7 +71,7 @@ keys(screen) ->
             ok -> raw;
             {error, _} -> lines
         end,
-    _ = spawn_link(fun() -> read(Keys, Self) end),
+    _ = spawn_link(fun() -> read(Keys, Self, "") end),
     Keys;
 keys(_Mode) ->
     lines.
@@ -83,7 +83,7 @@ raw() ->
         _ -> {error, not_supported}
     end.
 
-read(Keys, Reader) ->
+read(Keys, Reader, Before) ->
     Read =
         case Keys of
             raw -> io:get_chars("", 1024);
@@ -91,15 +91,20 @@ read(Keys, Reader) ->
         end,
     case Read of
         Text when is_list(Text); is_binary(Text) ->
-            Reader ! {keys, decoded(Keys, unicode:characters_to_list(Text))},
-            read(Keys, Reader);
+            {Input, Rest} = decoded(Keys, Before ++ unicode:characters_to_list(Text)),
+            Reader ! {keys, Input},
+            read(Keys, Reader, Rest);
         _ ->
             ok
     end.
 
-decoded(raw, Text) -> dyno_cli_top_input:decode(Text);
-decoded(lines, "\n") -> [enter];
-decoded(lines, Text) -> dyno_cli_top_input:line(string:trim(Text, trailing, "\n")).
+decoded(raw, Text) ->
+    {Whole, Rest} = dyno_cli_top_input:whole(Text),
+    {dyno_cli_top_input:decode(Whole), Rest};
+decoded(lines, "\n") ->
+    {[enter], ""};
+decoded(lines, Text) ->
+    {dyno_cli_top_input:line(string:trim(Text, trailing, "\n")), ""}.
 
 -spec loop(state()) -> {dyno_error:exit_status(), dyno_top:looking()}.
 loop(#{left := 0, looking := Looking}) ->
