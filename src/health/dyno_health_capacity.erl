@@ -102,10 +102,31 @@ atoms(Looks) ->
                     look_closer => text("dyno trace NODE \"~ts -> caller\"", [Function])
                 })
              || PerS > value(atoms_per_s), not is_loading(Looks)
-            ];
+            ] ++ generated(Looks);
         unknown ->
             {unknown, ~"atoms were not counted"}
     end.
+
+%% More modules at each look, and atoms that differ in a number only; a start has other names.
+generated(Looks) ->
+    Names = lists:append([Of || #{~"newest_atoms" := Of} <- tl(Looks)]),
+    Prefix = binary:longest_common_prefix(Names ++ [~"" || Names =:= []]),
+    Rest = [binary:part(Name, Prefix, byte_size(Name) - Prefix) || Name <- Names],
+    [
+        finding(warning, {atoms_grow, none, 70}, {~"modules", PerS}, #{
+            text => text("new modules are loaded all the time, ~ts now", [count(Last)]),
+            evidence => ["More at each look. ", newest_atoms(Looks)],
+            why => ~"Each takes atoms, which are never freed, and memory for its code.",
+            advice =>
+                "Now: see who loads them (the command below). Later: do not make a module for each "
+                "request or template: keep data in ETS, or load a module again under one name.",
+            look_closer => ~"dyno trace NODE \"code:load_binary/3 -> caller\""
+        })
+     || length(Looks) >= 4,
+        {_, Last, PerS, true} <- [growth(fun(L) -> at([~"counts", ~"modules"], L) end, Looks)],
+        Prefix > 0,
+        lists:all(fun(Of) -> re:run(Of, "^[0-9a-fA-F_]+$", [{capture, none}]) =:= match end, Rest)
+    ].
 
 %% The most frequent calls of some processes; of these not all make a new atom.
 maker(Looks) ->

@@ -35,8 +35,7 @@ checks() ->
         {persistent_terms, ~"changes of persistent terms", 2, fun terms/1},
         {monitors, ~"monitors", 2, fun monitors/1},
         {spawns, ~"processes that are started", 2, fun spawns/1},
-        {wakes, ~"processes that wake up often", 2, fun wakes/1},
-        {programs, ~"programs that are started", 4, fun programs/1}
+        {wakes, ~"processes that wake up often", 2, fun wakes/1}
     ].
 
 -spec busiest([dyno_health_look:look()]) ->
@@ -66,6 +65,8 @@ busiest(Looks) ->
 who_works(Looks) ->
     case busiest(Looks) of
         none ->
+            ~"";
+        {_, Share, _, _} when Share < 0.01 ->
             ~"";
         {Name, Share, Place, _} ->
             text("Of those that were asked ~ts works most (~b % of all reductions), in ~ts.", [
@@ -348,7 +349,10 @@ disk_logs(Looks) ->
 printing(Looks) ->
     Printers = [
         To
-     || #{~"calls" := Of} <- Looks, #{~"in" := <<"io:", _/binary>>, ~"to_name" := To} <- Of
+     || #{~"calls" := Of} <- Looks,
+        #{~"in" := <<"io:", _/binary>>, ~"to_name" := To} <- Of,
+        %% A moment before or after, it opens the file that they write.
+        To =/= ~"file_server_2"
     ],
     Counts = [{length([P || P <- Printers, P =:= Of]), Of} || Of <- lists:uniq(Printers)],
     {_, Name} = lists:max([{0, ~"user"} | Counts]),
@@ -366,7 +370,7 @@ printing(Looks) ->
 
 %% Since OTP 25 each interval that starts a process has its own loop.
 timers(Looks) ->
-    Rows = of_table(~"timer_tab", Looks),
+    Rows = of_table(~"timer", Looks),
     Share = busy_share(~"timer_server", Looks),
     Loops = lists:sum([
         N
@@ -377,8 +381,9 @@ timers(Looks) ->
     if
         Loops > 500 ->
             [timer(Loops, ~"intervals of the module timer run", Share, PerS, Looks)];
-        Rows > 500, Share > 0.05 ->
-            [timer(Rows, ~"timers of the module timer exist", Share, PerS, Looks)];
+        Rows > 500, Share > 0.05; Share > 0.2 ->
+            Exist = ~"timers of the module timer exist, all set by timer_server",
+            [timer(Rows, Exist, Share, PerS, Looks)];
         true ->
             []
     end.
@@ -487,33 +492,6 @@ wakes(Looks) ->
         ]
     end).
 
-%% Sockets of the inet driver are ports, too: the newest that are seen must be programs.
-programs(Looks) ->
-    Made = [
-        {1000 * Ports / Ms, Names}
-     || #{~"programs" := #{~"ports" := Ports, ~"names" := Names}, ~"interval_ms" := Ms} <-
-            dyno_health_look:intervals(Looks)
-    ],
-    Rates = [PerS || {PerS, _} <- Made],
-    [
-        finding(warning, {programs, programs_per_s, 98}, {Name, lists:min(Rates)}, #{
-            text => text("~ts ports a second are made, such as for ~ts", [
-                count(lists:sum(Rates) / length(Rates)), Name
-            ]),
-            evidence => text("~ts a second or more before each look; sockets may be among them.", [
-                show(trunc(lists:min(Rates)), ~"count")
-            ]),
-            advice =>
-                "Now: find who makes them (dyno trace NODE \"erlang:open_port/2 -> caller\"). "
-                "Later: keep one program running in place of os:cmd/1 for each request. If it is "
-                "started again because it ends, let a pause grow between the starts.",
-            look_closer => ~"dyno trace NODE \"erlang:open_port/2 -> caller\""
-        })
-     || Rates =/= [],
-        lists:min(Rates) > value(programs_per_s),
-        [Name | _] <- [lists:append([Names || {_, Names} <- Made])]
-    ].
-
 of_table(Name, Looks) ->
     hd([N || #{~"name" := Of, ~"objects" := N} <- of_last([~"tables"], Looks), Of =:= Name] ++ [0]).
 
@@ -544,7 +522,9 @@ started(Looks) ->
 
 %% Most of the node's work: other work takes hundreds of reductions and more for each timer.
 timers_set(Looks) ->
-    PerS = lists:max([0 | [N || #{~"often" := #{~"timers" := N}} <- Looks, is_number(N)]]),
+    %% In windows of some looks: one may have a burst, or none of all.
+    Counts = [N || #{~"often" := #{~"timers" := N}} <- Looks, is_number(N)],
+    PerS = lists:sum(Counts) / max(1, length(Counts)),
     Who =
         case sets(Looks) of
             none -> ~"";

@@ -50,7 +50,7 @@ long_gc({Times, Ms, Group, Processes}, IsTaken) ->
         text => text("~ts stands still for up to ~ts while its heap is collected, ~ts", [
             Who, show(Ms, ~"ms"), often(Times)
         ]),
-        evidence => [~"Its scheduler waited for a processor, too: alone it takes less." || IsTaken],
+        evidence => [~"Its scheduler lacked a processor at times: else it takes less." || IsTaken],
         advice =>
             "Now: nothing. Later: keep large state in ETS, or share it among processes. Large "
             "messages count, too.",

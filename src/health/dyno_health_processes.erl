@@ -34,9 +34,12 @@ checks() ->
         {links, ~"links", 3, fun links/1},
         {many_timers, ~"timers, monitors and links of all processes", 4, fun timers/1},
         {table_scans, ~"scans of whole tables", 3, fun scans/1},
+        {lists_processes, ~"lists of all processes", 3, fun listings/1},
+        {list_searches, ~"searches of long lists", 2, fun searches/1},
         {hot_table, ~"tables that many write", 2, fun hot_tables/1},
         {dictionary, ~"process dictionaries", 2, fun dictionaries/1},
-        {children, ~"supervisors that list their children", 2, fun listing/1}
+        {children, ~"supervisors that list their children", 2, fun listing/1},
+        {programs, ~"programs that are started", 4, fun programs/1}
     ].
 
 %% One of high priority that does not wait keeps its scheduler. If all schedulers are full, any that
@@ -360,6 +363,61 @@ folds(Looks) ->
         {_, Top} <- [lists:max(Folds)]
     ].
 
+%% To look at each of them, most likely.
+listings(Looks) ->
+    Callers = [{N, Who} || #{~"listings" := Of} <- Looks, #{~"caller" := Who, ~"times" := N} <- Of],
+    Count = of_last([~"processes", ~"count"], Looks),
+    case {growth(fun(L) -> maps:get(~"listed", L, unknown) end, Looks), Callers} of
+        {unknown, _} ->
+            dyno_health_look:uncounted();
+        {{_, _, PerS, _}, [_ | _]} when is_number(Count) ->
+            {_, Who} = lists:max(Callers),
+            [
+                finding(warning, {lists_processes, listed_per_s, 69}, {Who, PerS * Count}, #{
+                    text => text("~ts lists all ~ts processes ~ts times a second", [
+                        Who, count(Count), show(PerS, ~"1")
+                    ]),
+                    evidence => dyno_health_code:who_works(Looks),
+                    advice =>
+                        "Now: nothing. Later: list them seldom, ask only for "
+                        "cheap keys (message_queue_len, reductions), and one list for all "
+                        "(process_info(Pid, [Key, ...])); keep an own table of the processes "
+                        "wanted.",
+                    look_closer => ~"dyno trace NODE \"erlang:processes/0 -> caller\""
+                })
+             || PerS * Count > value(listed_per_s)
+            ];
+        _ ->
+            []
+    end.
+
+%% In windows of a part of a second.
+searches(Looks) ->
+    Seen = [Of || #{~"searches" := [_ | _] = Of} <- Looks],
+    Found = grouped([
+        {{F, Caller}, {1000 * N / Ms, Longest}}
+     || #{~"function" := F, ~"caller" := Caller, ~"elements" := N, ~"ms" := Ms} = S <- lists:append(
+            Seen
+        ),
+        #{~"longest" := Longest} <- [S]
+    ]),
+    [
+        finding(warning, {list_searches, searched_per_s, 68}, {Caller, PerS}, #{
+            text => text("~ts searches lists of up to ~ts elements, by ~ts", [
+                Caller, count(Longest), F
+            ]),
+            evidence => text("The lists of a second have ~ts elements.", [count(PerS)]),
+            advice =>
+                "Now: nothing. Later: keep such data in a map, or in an ETS table, and look it up "
+                "by its key; a search takes longer with each element.",
+            look_closer => text("dyno trace NODE \"~ts -> caller\"", [F])
+        })
+     || {F, Caller} := Of <- Found,
+        PerS <- [lists:sum([N || {N, _} <- Of]) / length(Seen)],
+        Longest <- [lists:max([N || {_, N} <- Of])],
+        PerS > value(searched_per_s)
+    ].
+
 %% Busy processes that write one table: a thread that waits for a lock gives its processor up.
 hot_tables(Looks) ->
     Values = [
@@ -470,3 +528,30 @@ is_listing(Stack) ->
             fun(Frame) -> binary:match(Frame, [~"start", ~"terminate", ~"delete"]) =/= nomatch end,
             Stack
         ).
+
+%% Sockets of the inet driver are ports, too: the newest that are seen must be programs.
+programs(Looks) ->
+    Made = [
+        {1000 * Ports / Ms, Names}
+     || #{~"programs" := #{~"ports" := Ports, ~"names" := Names}, ~"interval_ms" := Ms} <-
+            dyno_health_look:intervals(Looks)
+    ],
+    Rates = [PerS || {PerS, _} <- Made],
+    [
+        finding(warning, {programs, programs_per_s, 98}, {Name, lists:min(Rates)}, #{
+            text => text("~ts ports a second are made, such as for ~ts", [
+                count(lists:sum(Rates) / length(Rates)), Name
+            ]),
+            evidence => text("~ts a second or more before each look; sockets may be among them.", [
+                show(trunc(lists:min(Rates)), ~"count")
+            ]),
+            advice =>
+                "Now: find who makes them (dyno trace NODE \"erlang:open_port/2 -> caller\"). "
+                "Later: keep one program running in place of os:cmd/1 for each request. If it is "
+                "started again because it ends, let a pause grow between the starts.",
+            look_closer => ~"dyno trace NODE \"erlang:open_port/2 -> caller\""
+        })
+     || Rates =/= [],
+        lists:min(Rates) > value(programs_per_s),
+        [Name | _] <- [lists:append([Names || {_, Names} <- Made])]
+    ].

@@ -100,10 +100,30 @@ queue(Pid, Asked, Looks) ->
     case [A || #{~"queue" := Queue} = A <- Asked, is_integer(Queue)] of
         [_, _ | _] = Answered ->
             #{~"queue" := Queue} = lists:last(Answered),
-            [F || Queue >= value(growing_queue), F <- queue(Pid, Queue, Asked, Answered, Looks)];
+            case Queue >= value(growing_queue) of
+                true -> queue(Pid, Queue, Asked, Answered, Looks);
+                false -> bursts(Pid, Answered, Looks)
+            end;
         _ ->
             []
     end.
+
+%% Between the looks, and worked off soon.
+bursts(Pid, Answered, Looks) ->
+    Most = lists:max([0 | lists:append([queues_in(Pid, Look) || Look <- Looks])]),
+    [
+        finding(note, {queue, queue, 49}, {name(Answered), Most}, #{
+            text => text("at times ~ts messages or more wait for ~ts, and are worked off soon", [
+                count(Most), name(Answered)
+            ]),
+            evidence => queues_seen(Answered),
+            advice =>
+                "Nothing, if it works in batches. If they come by timers of one moment, let each "
+                "begin at a time of its own.",
+            look_closer => text("dyno servers NODE \"~ts\"", [short(Pid, name(Answered))])
+        })
+     || Most > value(queue)
+    ].
 
 queue(Pid, Queue, Asked, Answered, Looks) ->
     Queued = fun(Look) -> queue_in(Pid, Look) end,

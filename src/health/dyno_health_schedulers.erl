@@ -22,6 +22,11 @@
 -define(TAKEN, 0.3).
 %% Of the schedulers' processors; less is only noted.
 -define(SPIN, 0.2).
+%% The schedulers could have run more.
+-define(IDLE, 0.8).
+%% Of the moments.
+-define(ALWAYS, 0.8).
+-define(MANY_READY, 500).
 -define(NOT_READ, ~"the schedulers were not read").
 
 -spec checks() -> [dyno_health:row()].
@@ -30,6 +35,7 @@ checks() ->
         {dirty_io, ~"dirty I/O schedulers", 2, fun dirty_io/1},
         {dirty_cpu, ~"dirty CPU schedulers", 2, fun dirty_cpu/1},
         {schedulers_full, ~"normal schedulers and run queues", 2, fun full/1},
+        {ready, ~"processes that wait for a scheduler that is not busy", 3, fun ready/1},
         {long_schedule, ~"long native calls", 2, fun long_schedules/1},
         {stands_still, ~"a node that stands still", 2, fun stands_still/1},
         {busy_wait, ~"busy waiting", 2, fun busy_wait/1},
@@ -161,6 +167,60 @@ full(Looks) ->
 
 schedulers(Looks) -> of_last([~"counts", ~"schedulers"], Looks).
 
+%% How long they wait: by Little's law, how many are ready by how many are run each second.
+ready(Looks) ->
+    Mean = fun(Key) -> mean([~"lateness", Key], Looks) end,
+    Values = [
+        Mean(~"ready"),
+        Mean(~"ready_share"),
+        mean([~"values", ~"vm.context_switches"], Looks),
+        busy_of(~"normal", Looks)
+    ],
+    known(Values, ?NOT_READ, fun(Ready, Share, PerS, Busy) ->
+        Most = lists:max([N || #{~"lateness" := #{~"most_ready" := N}} <- Looks]),
+        Ms = 1000 * Ready / max(1, PerS),
+        Late = Most > ?MANY_READY andalso Ms > value(ready_ms),
+        if
+            Busy > ?IDLE ->
+                [];
+            Share > ?ALWAYS ->
+                [
+                    ready(none, Ready, Busy, Looks, {
+                        text("about ~ts processes are ready all the time", [count(Ready)]),
+                        ~"Most likely they all wait for the same scheduler.",
+                        "see who starts processes with the option scheduler of spawn_opt/2 (it is "
+                        "not documented), or the node with +scl false, and remove that."
+                    })
+                ];
+            Late ->
+                [
+                    ready(ready_ms, Ms, Busy, Looks, {
+                        text(
+                            "up to ~ts processes are ready at the same moment, and wait ~ts for a "
+                            "scheduler on average",
+                            [count(Most), show(Ms, ~"ms")]
+                        ),
+                        ~"Most likely their timers, or a message to all of them, come at once.",
+                        "let each begin its interval at a time of its own (rand:uniform/1 of it), "
+                        "or send to them in parts."
+                    })
+                ];
+            true ->
+                []
+        end
+    end).
+
+ready(Limit, Value, Busy, Looks, {Text, Why, Later}) ->
+    Severity = warning_if(not is_taken(Looks)),
+    finding(Severity, {ready, Limit, 47}, {~"processes", Value}, #{
+        text => text("~ts, though the schedulers are busy ~b % of the time only", [
+            Text, round(100 * Busy)
+        ]),
+        evidence => [Why, " ", busiest(Looks)],
+        advice => ["Now: nothing. Later: ", Later],
+        look_closer => ~"dyno profile NODE --kind schedulers"
+    }).
+
 long_schedules(Looks) ->
     case has_reports(Looks) of
         false ->
@@ -275,11 +335,13 @@ delay(Looks) ->
         _ -> unknown
     end.
 
--doc "Whether other programs have the processors, so that all takes longer.".
+-doc "Whether other programs have the processors or a quota holds it back: all takes longer.".
 -spec is_taken([dyno_health_look:look()]) -> boolean().
 is_taken(Looks) ->
-    Delay = delay(Looks),
-    is_number(Delay) andalso Delay > ?TAKEN.
+    is_more(delay(Looks), ?TAKEN) orelse
+        is_more(mean([~"values", ~"os.cgroup.throttled"], Looks), value(throttled)).
+
+is_more(Value, Limit) -> is_number(Value) andalso Value > Limit.
 
 together(Looks) ->
     Ms = lists:sum([N || #{~"interval_ms" := N} <- Looks]),

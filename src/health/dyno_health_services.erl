@@ -162,9 +162,10 @@ unwritten(Key, Format, Looks) ->
             ),
             advice =>
                 "Now: see whether the disk is full, has no inodes left or is read-only (df -h, df "
-                "-i, mount), and make room: logging goes on by itself. Later: limit the log's size "
-                "(max_no_bytes of logger_std_h, the type wrap of disk_log), and handle the errors "
-                "of disk_log.",
+                "-i, mount), and make room: logging goes on by itself. A disk log of type halt "
+                "takes no more at its size (disk_log:info/1): disk_log:change_size/2. Later: limit "
+                "the log's size (max_no_bytes of logger_std_h, the type wrap of disk_log), and "
+                "handle the errors of disk_log.",
             look_closer => ~"dyno trace NODE \"prim_file:write/2 -> return\""
         })
      || Name <- Names,

@@ -25,7 +25,8 @@ checks() ->
         {pressure, ~"pressure on memory and disks", 2, fun pressure/1},
         {disk, ~"disks", 2, fun disk/1},
         {network, ~"retransmissions and full accept queues", 2, fun network/1},
-        {accept_queue, ~"connections that no process accepts", 3, fun accept_queues/1}
+        {accept_queue, ~"connections that no process accepts", 3, fun accept_queues/1},
+        {left_open, ~"connections that only the other side has closed", 3, fun left_open/1}
     ].
 
 %% Without a container there is no such value: nothing is wrong.
@@ -229,10 +230,6 @@ network(Looks) ->
 
 %% At each look. At most one acceptor is late in a server that accepts as fast as clients connect.
 accept_queues(Looks) ->
-    Each = [
-        #{P => N || #{~"port" := P, ~"waiting" := N} <- Of}
-     || #{~"accept_queues" := Of} <- Looks
-    ],
     [
         finding(warning, {accept_queue, accept_queue, 89}, {text("port ~b", [Port]), Least}, #{
             text => text("~ts connections or more wait at port ~b to be accepted, at each look", [
@@ -245,10 +242,33 @@ accept_queues(Looks) ->
                 "time limit; accept in more processes.",
             look_closer => ~"dyno profile NODE --kind schedulers"
         })
-     || [First | _] <- [Each],
-        Port := _ <- First,
-        Least <- [lists:min([maps:get(Port, Of, 0) || Of <- Each])],
-        Least >= value(accept_queue)
+     || {Port, Least} <- at_each_look(~"accept_queues", Looks), Least >= value(accept_queue)
+    ].
+
+at_each_look(Key, Looks) ->
+    Each = [#{P => N || #{~"port" := P, ~"waiting" := N} <- Of} || #{Key := Of} <- Looks],
+    [
+        {Port, lists:min([maps:get(Port, Of, 0) || Of <- Each])}
+     || [First | _] <- [Each], Port := _ <- First
+    ].
+
+%% The same ones at two looks each time.
+left_open(Looks) ->
+    [
+        finding(warning, {left_open, left_open, 64}, {text("port ~b", [Port]), Least}, #{
+            text => text(
+                "~ts connections or more of port ~b were closed by the other side, and stay open "
+                "here (CLOSE_WAIT)",
+                [count(Least), Port]
+            ),
+            evidence => ~"They were so at each look.",
+            advice =>
+                "Now: nothing. Later: a process closes its socket (gen_tcp:close/1) when a read "
+                "returns {error, closed}; one that does not read ({active, false}) learns of the "
+                "end only by a read: give it a time limit.",
+            look_closer => ~"dyno record NODE"
+        })
+     || {Port, Least} <- at_each_look(~"left_open", tl(Looks)), Least >= value(left_open)
     ].
 
 accepting(Look) ->

@@ -484,8 +484,31 @@ logger_callers(Looks) ->
         {_, {N, Who}} when N >= Limit ->
             [logger(N, Who, warning, ~"Each waits in the code of a handler, which is slow.")];
         _ ->
-            []
+            busy_logging(Looks)
     end.
+
+%% The busiest processes stand in handlers, which run in the process that logs.
+busy_logging(Looks) ->
+    Stacks = [
+        {N, Stack}
+     || {_, Asked} <- suspects(Looks),
+        #{~"stacks" := Of} <- Asked,
+        #{~"stack" := Stack, ~"count" := N} <- Of
+    ],
+    Logging = [
+        {N, Stack}
+     || {N, Stack} <- Stacks,
+        lists:any(fun(F) -> is_one_of(F, [~"logger_backend:call_handlers/"]) end, Stack)
+    ],
+    Share = lists:sum([N || {N, _} <- Logging]) / max(1, lists:sum([N || {N, _} <- Stacks])),
+    [
+        logger(length(Logging), place(Stack), warning, [
+            text("The processes that were asked do so in ~b % of their samples.", [
+                round(100 * Share)
+            ])
+        ])
+     || Share > 0.5, {_, Stack} <- lists:sublist(lists:reverse(lists:sort(Logging)), 1)
+    ].
 
 logger(Count, Who, Severity, Evidence) ->
     finding(Severity, {logger, log_callers, 120}, {~"logger", Count}, #{

@@ -84,6 +84,21 @@ a_healthy_node(_Config) ->
                     (_) -> 60
                 end
             },
+            %% Timers that all were set in one window, and none in the others.
+            #{
+                often => fun
+                    (2) -> #{timers => 50_000};
+                    (_) -> #{timers => 0}
+                end
+            },
+            %% A burst of jobs that a pool has done soon.
+            #{lateness => #{ready => 9.0, most_ready => 400, ready_share => 0.1}},
+            %% A second's list of a few processes, and connections that end now.
+            #{
+                listed => fun(N) -> 5 * N end,
+                listings => [#{caller => ~"shop:metrics/0", times => 2}],
+                left_open => [#{port => 80, waiting => 9}]
+            },
             %% A server that many connect to: ports are made, and no program runs.
             #{programs => #{ports => 5000, names => []}}
         ]
@@ -159,6 +174,14 @@ cases() ->
         }},
         {[queue], note, ~"comes and goes", #{
             one => #{queue => fun(N) -> 1900 - 150 * N end, queues => [0, 3000]}
+        }},
+        {[queue], note, ~"at times 3442 messages or more wait for orders", #{
+            one => #{
+                queues => fun
+                    (3) -> [0, 3442];
+                    (_) -> [0, 100]
+                end
+            }
         }},
         {[queue], critical, ~"100 fewer each second, it is drained in 5 min", #{
             one => #{
@@ -438,6 +461,34 @@ cases() ->
                 }
             ]
         }},
+        {[ready], warning, ~"about 39 processes are ready all the time, though the schedulers", #{
+            lateness => #{ready => 39, most_ready => 41, ready_share => 0.98}
+        }},
+        {[ready], warning, ~"up to 20 k processes are ready at the same moment, and wait 40 ms", #{
+            lateness => #{ready => 800.0, most_ready => 20_000, ready_share => 0.1},
+            values => #{~"vm.context_switches" => 2.0e4}
+        }},
+        {[lists_processes], warning, ~"shop:scan/0 lists all 100 processes 400 times a second", #{
+            listed => fun(N) -> 1000 * N end,
+            listings => [#{caller => ~"shop:scan/0", times => 160}]
+        }},
+        {[list_searches], warning, ~"shop:user/1 searches lists of up to 200 k elements", #{
+            searches => [
+                #{
+                    function => ~"lists:keyfind/3",
+                    caller => ~"shop:user/1",
+                    elements => 60_000_000,
+                    longest => 200_000,
+                    ms => 400
+                }
+            ]
+        }},
+        {[left_open], warning, ~"301 connections or more of port 8080 were closed by the other", #{
+            left_open => fun(N) -> [#{port => 8080, waiting => 300 + N}] end
+        }},
+        {[logger], warning, ~"processes wait to log, such as in shop_log:log/2", #{
+            one => #{stack => [~"shop_log:log/2", ~"logger_backend:call_handlers/3"]}
+        }},
         {[accept_queue], warning, ~"15 connections or more wait at port 443", #{
             accept_queues => fun(N) ->
                 [#{port => 443, waiting => 15 + N}, #{port => 80, waiting => max(1, 9 - 5 * N)}]
@@ -526,6 +577,10 @@ cases() ->
             counts => fun(_) -> #{reports => false} end,
             values => #{~"vm.scheduler_utilisation.normal" => 0.6, ~"vm.reductions" => 100_000},
             lateness => #{most_ms => 150, together_ms => 0}
+        }},
+        {[throttled, long_gc], warning, ~"quota held threads back for 0.70 s", #{
+            long => [long(~"long_gc", ~"<0.4.0>", ~"shop:spin/1", 1, 869)],
+            values => #{~"os.cgroup.throttled" => 0.7}
         }},
         {[long_gc], warning, ~"up to 869 ms", #{
             long => [long(~"long_gc", ~"index", ~"index:init/1", 1, 869)]
@@ -620,7 +675,8 @@ cases() ->
             children => [#{supervisor => ~"jobs_sup", children => 9, replaced => 2}]
         }},
         {[timers_set], warning, ~"processes set 51 k timers a second, and do little else", #{
-            often => #{timers => 51_000}, values => #{~"vm.reductions" => 4.0e6}
+            often => #{timers => 51_000},
+            values => #{~"vm.reductions" => 4.0e6}
         }},
         %% From OTP 28 on.
         {[hibernation], warning, ~"hibernates again and again", #{
@@ -818,6 +874,16 @@ cases() ->
                 [(table(~"jobs", 10))#{bytes := 10_000_000 * (N + 1), fixed_by => ~"exporter"}]
             end
         }},
+        {[atoms_grow], warning, ~"new modules are loaded all the time, 124 now", #{
+            counts => fun(N) -> #{modules => 100 + 6 * N, atoms => [10_000 + 9 * N, 1_048_576]} end,
+            newest_atoms => fun(N) ->
+                [<<"tmpl_", (integer_to_binary(7 * N + I))/binary>> || I <- [1, 2, 3]]
+            end
+        }},
+        {[timers], warning, ~"900 timers of the module timer exist, all set by timer_server", #{
+            tables => [table(~"timer", 900)],
+            one => #{name => ~"timer_server", reductions => 900_000}
+        }},
         {[timers], warning, ~"4000 intervals", #{
             groups => fun(_) -> [group(~"timer:interval_loop/5", 4000, 0)] end
         }}
@@ -989,10 +1055,10 @@ reads_the_machine(_Config) ->
             cmdline => ~"beam.smp\0-sbwt\0very_long\0--\0"
         })
     ),
-    %% Of three sockets that listen or are connected, one has connections that wait.
     ?assertEqual(
-        [{443, 15, ~"77"}],
-        dyno_agent_os_health:listening(
+        [{443, 0, 15, ~"77"}, {80, 0, 0, ~"78"}],
+        dyno_agent_os_health:in_state(
+            ~"0A",
             ~"""
               sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
                0: 00000000:01BB 00000000:0000 0A 00000000:0000000F 00:00000000 00000000 0 0 77 1
@@ -1069,6 +1135,10 @@ each_cause(_Config) ->
                 groups => [group(~"shop:spin/1", 1, 0)],
                 long => [long(~"long_schedule", ~"<0.4.0>", ~"shop:spin/1", 5, 500)],
                 values => #{~"reclaimed" => 6.0e8}
+            }},
+            {long_gc, ~"lacked a processor at times", #{
+                long => [long(~"long_gc", ~"<0.4.0>", ~"shop:spin/1", 1, 128)],
+                values => #{~"os.cgroup.throttled" => 0.7}
             }},
             {processes_grow, ~"in shop:ask/1; web started it.", #{
                 groups => fun(N) -> [group(~"orders:init/1", 750 * N, 750)] end,
@@ -1148,9 +1218,16 @@ look(N, Changes) ->
         term_changes => Of(term_changes, 0),
         scans => Of(scans, []),
         accept_queues => Of(accept_queues, []),
+        left_open => Of(left_open, []),
+        searches => Of(searches, []),
+        newest_atoms => Of(newest_atoms, [~"shop_web", ~"GET", ~"shop_db"]),
+        listed => Of(listed, 0),
+        listings => Of(listings, []),
         often => Of(often, #{}),
         long => Of(long, []),
-        lateness => Merged(lateness, #{most_ms => 0, together_ms => 0}),
+        lateness => Merged(lateness, #{
+            most_ms => 0, together_ms => 0, ready => 0.1, most_ready => 2, ready_share => 0.0
+        }),
         locks => Of(locks, []),
         processes => #{count => 100, every => 1},
         groups => Of(groups, [group(~"shop:init/1", 5, 0)]),

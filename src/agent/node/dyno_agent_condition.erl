@@ -25,6 +25,7 @@ because each answer waits for all schedulers.
 -define(MOST_SUPERVISORS, 100).
 -define(NEWEST, 3).
 -define(MOST_PORTS, 2000).
+-define(MOST_LEFT, 3).
 -define(FAST_PORTS, 20).
 -define(PORT_TRIES, 10).
 -define(SUPERVISOR_WORDS, 100_000).
@@ -42,6 +43,7 @@ between(Before, Now) ->
         machine_now => maps:get(machine, Now),
         stuck_files => maps:get(stuck_files, Now, []),
         accept_queues => maps:get(accept_queues, Now, []),
+        left_open => left_open(Before, Now),
         transactions => difference(transactions, Before, Now),
         code_server => code_server(Before, Now),
         spawned => spawned(Before, Now),
@@ -64,7 +66,7 @@ read(Threads) ->
         fun() -> #{os => dyno_agent_os:read()} end,
         fun() -> #{threads => dyno_agent_threads:read(Threads)} end,
         fun() -> #{machine => dyno_agent_os_health:read()} end,
-        fun() -> #{accept_queues => dyno_agent_os_health:accept_queues()} end,
+        fun dyno_agent_os_health:sockets/0,
         fun() -> #{stuck_files => dyno_agent_threads:stuck_files(Threads)} end
         | [fun() -> dyno_agent_census:answered(Of) end || Of <- allocators()]
     ],
@@ -85,6 +87,14 @@ read(Threads) ->
         code_server => reductions(code_server),
         names => names()
     }.
+
+%% Those that are still there, by the port of the service, which most have on the same side.
+left_open(Before, Now) ->
+    [A, B] = [maps:get(half_closed, Of, []) || Of <- [Before, Now]],
+    Ports = lists:append([Of || {Inode, Of} <- B, lists:keymember(Inode, 1, A)]),
+    Groups = maps:groups_from_list(fun(Port) -> Port end, Ports),
+    Most = lists:reverse(lists:sort([{length(Of), Port} || Port := Of <- Groups])),
+    [#{port => Port, waiting => N} || {N, Port} <- lists:sublist(Most, ?MOST_LEFT)].
 
 interval(#{time_ms := A}, #{time_ms := B}) -> B - A.
 

@@ -4,18 +4,23 @@
 -module(dyno_agent_lateness).
 -moduledoc false.
 %% One process on each of up to 8 schedulers wakes every 20 ms and records its delay. A delay on one
-%% scheduler shows a long native call, on all at once a stop of the whole VM.
+%% scheduler shows a long native call, on all at once a stop of the whole VM. It also counts the
+%% processes that wait for a scheduler then.
 %%
 %% Cost: a waking each time, for each scheduler 0.2 % on an idle node.
 
--export([start_link/0, read/1, wakings/2, loop/2]).
+-export([start_link/0, read/1, wakings/2, loop/3]).
 -export_type([late/0]).
 
 -type late() :: #{
     %% The longest stall of a probe.
     most_ms := non_neg_integer(),
     %% Common stall of all schedulers.
-    together_ms := non_neg_integer()
+    together_ms := non_neg_integer(),
+    %% Processes ready to run: mean and most, and the share of wakings with more than schedulers.
+    ready := number(),
+    most_ready := non_neg_integer(),
+    ready_share := number()
 }.
 
 -define(EVERY_MS, 20).
@@ -29,7 +34,7 @@ start_link() ->
     [
         %% An undocumented option: without it all probes would be on one scheduler.
         apply(erlang, spawn_opt, [
-            ?MODULE, loop, [Self, []], [link, {priority, high}, {scheduler, Number}]
+            ?MODULE, loop, [Self, [], []], [link, {priority, high}, {scheduler, Number}]
         ])
      || Number <- lists:seq(1, min(?MOST, erlang:system_info(schedulers_online)))
     ].
@@ -39,9 +44,18 @@ start_link() ->
 read(Probes) ->
     Refs = [{monitor(process, Probe), Probe} || Probe <- Probes],
     _ = [Probe ! {read, self(), Ref} || {Ref, Probe} <- Refs],
-    All = [answer(Ref) || {Ref, _} <- Refs],
+    {All, Counts} = lists:unzip([answer(Ref) || {Ref, _} <- Refs]),
     Lengths = [End - Start || {Start, End} <- lists:append(All)],
-    #{most_ms => lists:max([0 | Lengths]), together_ms => together(All)}.
+    Ready = lists:append(Counts),
+    Times = max(1, length(Ready)),
+    Schedulers = erlang:system_info(schedulers_online),
+    #{
+        most_ms => lists:max([0 | Lengths]),
+        together_ms => together(All),
+        ready => lists:sum(Ready) / Times,
+        most_ready => lists:max([0 | Ready]),
+        ready_share => length([N || N <- Ready, N > Schedulers]) / Times
+    }.
 
 -doc "How often the probes woke in this time.".
 -spec wakings([pid()], Ms :: non_neg_integer()) -> non_neg_integer().
@@ -49,15 +63,15 @@ wakings(Probes, Ms) -> length(Probes) * Ms div ?EVERY_MS.
 
 answer(Ref) ->
     receive
-        {Ref, Stalls} ->
+        {Ref, Seen} ->
             true = demonitor(Ref, [flush]),
-            Stalls;
+            Seen;
         {'DOWN', Ref, process, _, _} ->
-            []
+            {[], []}
     after 1000 ->
         true = demonitor(Ref, [flush]),
         Now = erlang:monotonic_time(millisecond),
-        [{Now - 1000, Now}]
+        {[{Now - 1000, Now}], []}
     end.
 
 together([]) ->
@@ -73,17 +87,16 @@ common(A, B) ->
      || {S1, E1} <- A, {S2, E2} <- B, min(E1, E2) > max(S1, S2)
     ].
 
--spec loop(pid(), [{Start :: integer(), End :: integer()}]) -> no_return().
-loop(Parent, Stalls) ->
+-spec loop(pid(), [{Start :: integer(), End :: integer()}], [non_neg_integer()]) -> no_return().
+loop(Parent, Stalls, Ready) ->
     Before = erlang:monotonic_time(millisecond),
     receive
         {read, From, Ref} ->
-            From ! {Ref, lists:reverse(Stalls)},
-            loop(Parent, [])
+            From ! {Ref, {lists:reverse(Stalls), Ready}},
+            loop(Parent, [], [])
     after ?EVERY_MS ->
         Now = erlang:monotonic_time(millisecond),
-        case Now - Before - ?EVERY_MS >= ?LATE_MS andalso length(Stalls) < ?MOST_STALLS of
-            true -> loop(Parent, [{Before + ?EVERY_MS, Now} | Stalls]);
-            false -> loop(Parent, Stalls)
-        end
+        Late = Now - Before - ?EVERY_MS >= ?LATE_MS andalso length(Stalls) < ?MOST_STALLS,
+        Counts = lists:sublist([erlang:statistics(total_run_queue_lengths) | Ready], ?MOST_STALLS),
+        loop(Parent, [{Before + ?EVERY_MS, Now} || Late] ++ Stalls, Counts)
     end.

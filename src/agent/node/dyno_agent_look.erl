@@ -90,6 +90,9 @@ tables. Between two looks the suspects' stacks are read 12 times, 1 us each.
 -define(COLLECTS, 5).
 -define(HIBERNATES, 500).
 -define(SCANS, 2).
+-define(LISTED, 2).
+%% Of the schedulers.
+-define(WORKS, 0.15).
 -define(MOST_ASKED, 300).
 -define(MOST_TRACED, 4).
 %% A second.
@@ -355,6 +358,8 @@ looked(BeganMs, #{start := Start, before := Before, seen := Seen} = State) ->
         collectors => IfOften(collects, ?COLLECTS, Tidy(collects)),
         hibernators => IfOften(hibernates, ?HIBERNATES, Tidy(hibernates)),
         scans => IfOften(scanned, ?SCANS, fun dyno_agent_some_calls:scans/1),
+        searches => searches(Between, Some),
+        listings => IfOften(listed, ?LISTED, fun dyno_agent_some_calls:listings/1),
         atom_makers => IfOften(atoms, ?ATOMS, fun dyno_agent_some_calls:atom_makers/1),
         often => Often,
         intervals => dyno_agent_some_calls:intervals(
@@ -426,6 +431,12 @@ often(_Between) ->
 %% Asking each function takes 20 ms.
 breakpoints(none) -> dyno_agent_services:breakpoints();
 breakpoints(_Before) -> #{}.
+
+%% Only of a node that works.
+searches(#{values := #{~"vm.scheduler_utilisation.normal" := Busy}}, Some) when Busy > ?WORKS ->
+    dyno_agent_some_calls:searches(Some);
+searches(_Between, _Some) ->
+    [].
 
 reloads(#{code_server := Reductions}) when Reductions > ?LOADING ->
     dyno_agent_some_calls:reloads();

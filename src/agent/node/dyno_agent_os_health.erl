@@ -6,7 +6,7 @@
 %% Machine statistics beyond dyno_agent_os: pressure, swapping, free pages by size, descriptors, the
 %% container's periods, TCP errors. Reads some ten files of /proc in 1 ms, in dirty I/O schedulers.
 
--export([read/0, parse/1, accept_queues/0, listening/1]).
+-export([read/0, parse/1, sockets/0, in_state/2]).
 -export_type([reading/0]).
 
 -import(dyno_agent_os, [lines/1, fields/1, number/1]).
@@ -32,20 +32,35 @@ read() ->
         end,
     maps:merge(parse(Texts), Descriptors).
 
--doc "Ports of this node with connections that no process has accepted yet, and how many.".
--spec accept_queues() -> [#{port := non_neg_integer(), waiting := pos_integer()}].
-accept_queues() ->
-    Files = ["/proc/net/tcp", "/proc/net/tcp6"],
-    case lists:append([listening(Text) || File <- Files, Text <- first_of(File)]) of
-        [] ->
-            [];
-        Found ->
-            Own = own_sockets(),
-            [
-                #{port => Port, waiting => N}
-             || {Port, N, Inode} <- Found, lists:member(<<"socket:[", Inode/binary, "]">>, Own)
-            ]
-    end.
+-doc """
+Ports of this node with connections that no process has accepted yet, and how many; connections that
+only the other side has closed, with their ports on both sides.
+""".
+-spec sockets() ->
+    #{
+        accept_queues => [#{port := non_neg_integer(), waiting := pos_integer()}],
+        half_closed => [{Inode :: binary(), Ports :: [non_neg_integer()]}]
+    }.
+sockets() ->
+    Texts = [Text || File <- ["/proc/net/tcp", "/proc/net/tcp6"], Text <- first_of(File)],
+    Listening = [S || Text <- Texts, {_, _, N, _} = S <- in_state(~"0A", Text), N > 0],
+    Closed = [S || Text <- Texts, S <- in_state(~"08", Text)],
+    Own =
+        case Listening ++ Closed of
+            [] -> #{};
+            [_ | _] -> #{Link => [] || Link <- own_sockets()}
+        end,
+    IsOwn = fun(Inode) -> is_map_key(<<"socket:[", Inode/binary, "]">>, Own) end,
+    #{
+        accept_queues => [
+            #{port => Port, waiting => N}
+         || {Port, _, N, Inode} <- Listening, IsOwn(Inode)
+        ],
+        half_closed => [
+            {Inode, [Local, Remote]}
+         || {Local, Remote, _, Inode} <- Closed, IsOwn(Inode)
+        ]
+    }.
 
 %% The kernel tells listening sockets first.
 first_of(Path) ->
@@ -58,16 +73,16 @@ first_of(Path) ->
             []
     end.
 
--spec listening(binary()) -> [{Port :: integer(), Waiting :: pos_integer(), Inode :: binary()}].
-listening(Text) ->
+-doc "The sockets in a state: local and remote port, bytes or connections that wait, and inode.".
+-spec in_state(binary(), binary()) ->
+    [{integer(), integer(), Waiting :: non_neg_integer(), Inode :: binary()}].
+in_state(State, Text) ->
+    Last = fun(Field) -> binary_to_integer(lists:last(binary:split(Field, ~":")), 16) end,
     [
-        {Port, Waiting, Inode}
+        {Last(Local), Last(Remote), Last(Queues), Inode}
      || Line <- lines(Text),
-        [_, Local, _, ~"0A", Queues, _, _, _, _, Inode | _] <- [fields(Line)],
-        [_, Waits] <- [binary:split(Queues, ~":")],
-        [_, Number] <- [binary:split(Local, ~":")],
-        [Port, Waiting] <- [[binary_to_integer(Hex, 16) || Hex <- [Number, Waits]]],
-        Waiting > 0
+        [_, Local, Remote, Is, Queues, _, _, _, _, Inode | _] <- [fields(Line)],
+        Is =:= State
     ].
 
 own_sockets() ->

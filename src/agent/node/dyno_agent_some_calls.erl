@@ -10,12 +10,13 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 
 -export([inspections/1, tables/1, setters/1, reloads/0, intervals/1]).
 -export([count/1, counts/1, often/0, failures/1, log_events/1, atom_makers/1, tidy/2]).
--export([scans/1, long_runs/0]).
+-export([scans/1, listings/1, searches/1, long_runs/0]).
 
 -import(dyno_agent_suspect, [within/3]).
 
 -define(TIMEOUT_MS, 1000).
 -define(TRACED_MS, 400).
+-define(COUNTED_MS, 100).
 -define(MOST_TRACED, 2000).
 -define(ENOUGH_CALLS, 12).
 -define(MANY_INTERVALS, 500).
@@ -28,6 +29,13 @@ intervals run, which calls fail, what they log. Some functions are counted in al
 %% Of the code server: a module that it loads, and one that it looks for.
 -define(LOADED, [{{ets, insert, 2}, true}, {{erl_prim_loader, is_basename, 1}, true}]).
 -define(TIMERS, [{erlang, F, A} || F <- [send_after, start_timer], A <- [3, 4]]).
+-define(SEARCHES, [
+    {lists, member, 2} | [{lists, F, 3} || F <- [keyfind, keymember, keysearch]]
+]).
+%% If they are called more often, to see their lists would take long, and most are short.
+-define(MOST_SEARCHES, 20_000).
+-define(LONG_LIST, 10_000).
+-define(LISTS, [{erlang, processes, 0}]).
 -define(TERMS, [{persistent_term, put, 2}, {persistent_term, erase, 1}]).
 %% Of a child that must be there: permanent, or transient and not ended as it should.
 -define(RESTARTS, [{supervisor, add_restart, 1}, {'Elixir.DynamicSupervisor', add_restart, 1}]).
@@ -48,6 +56,7 @@ intervals run, which calls fail, what they log. Some functions are counted in al
     %% To other nodes, and modules.
     {connects, [{erlang, setnode, 3}]},
     {loads, [{erlang, finish_loading, 1}]},
+    {listed, ?LISTS},
     {term_changes, ?TERMS}
 ]).
 -define(COUNT_MS, 300).
@@ -70,7 +79,6 @@ intervals run, which calls fail, what they log. Some functions are counted in al
     {['$1', '$2'], [], [{message, {{'$1', '$2', {caller}}}}]},
     {['_', '_', '$1'], [], [{message, {{'$1', '_', {caller}}}}]}
 ]).
-%% In a larger node only some processes are traced.
 -define(FEW_PROCESSES, 5000).
 
 -doc "The keys of itself that each process reads by `process_info/2`, and how often a second.".
@@ -169,15 +177,10 @@ share of all calls of such functions. In a small node all processes are traced.
         }
     ].
 scans(Pids) ->
-    Traced =
-        case erlang:system_info(process_count) < ?FEW_PROCESSES of
-            true -> [all];
-            false -> Pids
-        end,
     %% One function calls the other.
     Calls = [
         {F, What}
-     || {_, F, {_, _, Caller} = What} <- told(?SCANS, ?SCAN, Traced),
+     || {_, F, {_, _, Caller} = What} <- told(?SCANS, ?SCAN, all_of(Pids)),
         Caller =/= {ets, tab2list, 1}
     ],
     [
@@ -195,6 +198,57 @@ scans(Pids) ->
         Rows <- [ets:info(Table, size)],
         is_integer(Rows),
         Rows > ?MANY_ROWS
+    ].
+
+%% In a large node only some processes, and those that start meanwhile.
+all_of(Pids) ->
+    case erlang:system_info(process_count) < ?FEW_PROCESSES of
+        true -> [all];
+        false -> [new | Pids]
+    end.
+
+-doc "The functions that list all processes, the most frequent first.".
+-spec listings([pid()]) -> [#{caller := binary(), times := pos_integer()}].
+listings(Pids) ->
+    [
+        #{caller => printed(Caller), times => N}
+     || {N, Caller} <- most([C || {_, _, C} <- told(?LISTS, ?CALLER, all_of(Pids))])
+    ].
+
+-doc """
+The functions that search long lists, with their callers, the elements of all lists of a caller, and
+the time in which they were seen.
+""".
+-spec searches([pid()]) ->
+    [#{function | caller := binary(), elements | longest | ms := pos_integer()}].
+searches(Pids) ->
+    {S, Counts} = within(fun() -> for_a_while(?COUNTED_MS, ?SEARCHES) end, {1, []}, ?TIMEOUT_MS),
+    PerS = lists:sum(Counts) / S,
+    case PerS > 0 andalso PerS < ?MOST_SEARCHES of
+        true -> long_lists(Pids);
+        false -> []
+    end.
+
+long_lists(Pids) ->
+    Spec = [
+        {Head, [{'>', {length, '$1'}, ?LONG_LIST}], [{message, {{{length, '$1'}, {caller}}}}]}
+     || Head <- [['_', '$1'], ['_', '_', '$1']]
+    ],
+    Began = erlang:monotonic_time(millisecond),
+    Told = told(?SEARCHES, Spec, all_of(Pids)),
+    Ms = max(1, erlang:monotonic_time(millisecond) - Began),
+    Groups = maps:groups_from_list(
+        fun({_, F, {_, Caller}}) -> {F, Caller} end, fun({_, _, {N, _}}) -> N end, Told
+    ),
+    [
+        #{
+            function => printed(F),
+            caller => printed(Caller),
+            elements => lists:sum(Of),
+            longest => lists:max(Of),
+            ms => Ms
+        }
+     || {F, Caller} := Of <- Groups
     ].
 
 %% The table and the key.
@@ -284,18 +338,18 @@ runs(EndsMs, Left, Since, Runs) ->
 often() ->
     within(
         fun() ->
-            {S, Counts} = for_a_while(?TIMERS),
+            {S, Counts} = for_a_while(?TRACED_MS, ?TIMERS),
             #{timers => lists:sum(Counts) / S}
         end,
         #{},
         ?TIMEOUT_MS
     ).
 
-for_a_while(Functions) ->
+for_a_while(ForMs, Functions) ->
     Session = counting(Functions),
     try
         Began = erlang:monotonic_time(millisecond),
-        ok = dyno_agent_census:pause(?TRACED_MS),
+        ok = dyno_agent_census:pause(ForMs),
         Counts = counted(Session, Functions),
         {(erlang:monotonic_time(millisecond) - Began) / 1000, Counts}
     after

@@ -80,6 +80,7 @@ all() ->
             ~"Copying and collecting take the processors and the memory's speed."},
         {object_bytes, 100_000, ~"B", ~"Each lookup copies the whole object."},
         {scheduler_full, 0.95, ~"ratio", ~"Whatever is ready waits for a scheduler."},
+        {ready_ms, 10, ~"ms", ~"Each message waits that long before its process runs."},
         {dirty_cpu_full, 0.95, ~"ratio",
             ~"Long native calls, and collections of large heaps, wait for one another."},
         {dirty_io_stuck, 0.45, ~"ratio", <<
@@ -144,6 +145,12 @@ all() ->
             "Each time all processes are asked whether they run the module's old code; a purge "
             "ends those that do."
         >>},
+        {listed_per_s, 20_000, ~"count/s", <<
+            "Who lists processes usually asks each of them, which takes microseconds and wakes it."
+        >>},
+        {searched_per_s, 20_000_000, ~"count/s",
+            ~"A search reads its list from the beginning; a map or a table has the element at once."},
+        {left_open, 20, ~"count", ~"Each keeps a descriptor and its process's memory for nothing."},
         {scanned_per_s, 1_000_000, ~"count/s",
             ~"A scan takes longer with each row, a lookup does not."},
         {pressure, 0.1, ~"ratio", ~"Work stands still until the machine has it."},
