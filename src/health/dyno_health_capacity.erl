@@ -125,7 +125,7 @@ generated(Looks) ->
      || length(Looks) >= 4,
         {_, Last, PerS, true} <- [growth(fun(L) -> at([~"counts", ~"modules"], L) end, Looks)],
         Prefix > 0,
-        lists:all(fun(Of) -> re:run(Of, "^[0-9a-fA-F_]+$", [{capture, none}]) =:= match end, Rest)
+        lists:all(fun(Of) -> re:run(Of, "^[0-9a-fA-F_]*$", [{capture, none}]) =:= match end, Rest)
     ].
 
 %% The most frequent calls of some processes; of these not all make a new atom.

@@ -20,6 +20,8 @@
 -define(LONG, 4).
 %% By other programs, of the time of each scheduler.
 -define(TAKEN, 0.3).
+%% By a quota: seconds a second, of all schedulers.
+-define(HELD_BACK, 0.1).
 %% Of the schedulers' processors; less is only noted.
 -define(SPIN, 0.2).
 %% The schedulers could have run more.
@@ -339,7 +341,7 @@ delay(Looks) ->
 -spec is_taken([dyno_health_look:look()]) -> boolean().
 is_taken(Looks) ->
     is_more(delay(Looks), ?TAKEN) orelse
-        is_more(mean([~"values", ~"os.cgroup.throttled"], Looks), value(throttled)).
+        is_more(mean([~"values", ~"os.cgroup.throttled"], Looks), ?HELD_BACK).
 
 is_more(Value, Limit) -> is_number(Value) andalso Value > Limit.
 

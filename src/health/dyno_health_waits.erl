@@ -473,7 +473,7 @@ logger_callers(Looks) ->
     of
         {{N, Who}, _} when N >= Limit ->
             [
-                logger(
+                wait_to_log(
                     N,
                     Who,
                     critical,
@@ -482,7 +482,7 @@ logger_callers(Looks) ->
                 )
             ];
         {_, {N, Who}} when N >= Limit ->
-            [logger(N, Who, warning, ~"Each waits in the code of a handler, which is slow.")];
+            [wait_to_log(N, Who, warning, ~"Each waits in the code of a handler, which is slow.")];
         _ ->
             busy_logging(Looks)
     end.
@@ -490,30 +490,31 @@ logger_callers(Looks) ->
 %% The busiest processes stand in handlers, which run in the process that logs.
 busy_logging(Looks) ->
     Stacks = [
-        {N, Stack}
+        {N, Stack, lists:any(fun(F) -> is_one_of(F, [~"logger_backend:call_handlers/"]) end, Stack)}
      || {_, Asked} <- suspects(Looks),
         #{~"stacks" := Of} <- Asked,
         #{~"stack" := Stack, ~"count" := N} <- Of
     ],
-    Logging = [
-        {N, Stack}
-     || {N, Stack} <- Stacks,
-        lists:any(fun(F) -> is_one_of(F, [~"logger_backend:call_handlers/"]) end, Stack)
-    ],
-    Share = lists:sum([N || {N, _} <- Logging]) / max(1, lists:sum([N || {N, _} <- Stacks])),
+    All = lists:sum([N || {N, _, _} <- Stacks]),
+    Share = lists:sum([N || {N, _, true} <- Stacks]) / max(1, All),
     [
-        logger(length(Logging), place(Stack), warning, [
-            text("The processes that were asked do so in ~b % of their samples.", [
+        logger(warning, none, none, #{
+            text => text("the busiest processes stand in a log handler in ~b % of their samples", [
                 round(100 * Share)
-            ])
-        ])
-     || Share > 0.5, {_, Stack} <- lists:sublist(lists:reverse(lists:sort(Logging)), 1)
+            ]),
+            evidence => text("Most often in ~ts.", [place(Stack)])
+        })
+     || Share > 0.5, {_, Stack} <- [lists:max([{N, Stack} || {N, Stack, true} <- Stacks])]
     ].
 
-logger(Count, Who, Severity, Evidence) ->
-    finding(Severity, {logger, log_callers, 120}, {~"logger", Count}, #{
+wait_to_log(Count, Who, Severity, Evidence) ->
+    logger(Severity, log_callers, Count, #{
         text => text("~b processes wait to log, such as in ~ts", [Count, Who]),
-        evidence => Evidence,
+        evidence => Evidence
+    }).
+
+logger(Severity, Limit, Value, Fields) ->
+    finding(Severity, {logger, Limit, 120}, {~"logger", Value}, Fields#{
         advice =>
             "Now: log less (logger:set_primary_config(level, error)); remove the slow handler "
             "(logger:remove_handler/1) only if another one writes. Later: let it drop "

@@ -486,7 +486,7 @@ cases() ->
         {[left_open], warning, ~"301 connections or more of port 8080 were closed by the other", #{
             left_open => fun(N) -> [#{port => 8080, waiting => 300 + N}] end
         }},
-        {[logger], warning, ~"processes wait to log, such as in shop_log:log/2", #{
+        {[logger], warning, ~"stand in a log handler in 100 % of their samples", #{
             one => #{stack => [~"shop_log:log/2", ~"logger_backend:call_handlers/3"]}
         }},
         {[accept_queue], warning, ~"15 connections or more wait at port 443", #{
