@@ -149,7 +149,7 @@ all() ->
             "Who lists processes usually asks each of them, which takes microseconds and wakes it."
         >>},
         {searched_per_s, 20_000_000, ~"count/s",
-            ~"A search reads its list from the beginning; a map or a table has the element at once."},
+            ~"A search reads its list from the beginning; a map has the element at once."},
         {left_open, 20, ~"count", ~"Each keeps a descriptor and its process's memory for nothing."},
         {scanned_per_s, 1_000_000, ~"count/s",
             ~"A scan takes longer with each row, a lookup does not."},
