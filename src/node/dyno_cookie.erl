@@ -5,13 +5,11 @@
 -moduledoc false.
 %% Sets this node's cookie, and gives it secretly to nodes that this node starts.
 %%
-%% `erl` reads or makes the user's file `.erlang.cookie`; without a writable home folder `erl` ends.
-%% dyno continues with a random cookie: enough for its own nodes, and for targets with a given
-%% cookie.
+%% `erl` reads or makes the user's file `.erlang.cookie`, or ends without a writable home folder.
+%% dyno continues with a random cookie: enough for its own nodes, and targets with a given cookie.
 %%
-%% All users of a machine can read a program's arguments, so a cookie is never an argument. A node
-%% on this machine reads the user's file too, or this node's file in a private folder, its home at
-%% boot. If the node then has another cookie, it gets this node's over its control pipe (`agree/1`).
+%% All users can read a program's arguments, so a cookie is never one. A node on this machine reads
+%% the user's file, or this node's at boot, or gets its cookie over its control pipe (`agree/1`).
 
 -export([prepare/0, own/0, environment/0, file/0, agree/1, missing/0, forget/0]).
 -export([format_error/1, fault/1]).
@@ -117,11 +115,7 @@ users() ->
     end.
 
 places() ->
-    Home =
-        case init:get_argument(home) of
-            {ok, [[Folder]]} -> [filename:join(Folder, ?NAME)];
-            _ -> []
-        end,
+    Home = [filename:join(Folder, ?NAME) || {ok, [[Folder]]} <- [init:get_argument(home)]],
     case Home =/= [] orelse os:getenv("XDG_CONFIG_HOME", "") =/= "" of
         true -> Home ++ [filename:join(filename:basedir(user_config, "erlang"), ?NAME)];
         false -> []

@@ -6,10 +6,9 @@
 %% Gives up silent nodes after the requested time.
 %%
 %% A connection notices a suspended or unreachable node only after a minute. So after a measurement
-%% each node gets a question that its emulator answers without a process, even if thousands of
-%% processes wait for a scheduler. Without an answer in two seconds the connection is cut. Every
-%% call that waits for the node then fails at once, and the agent there ends when the node
-%% continues.
+%% each node gets a question that its emulator answers without a process, even if thousands wait for
+%% a scheduler. Without an answer in two seconds the connection is cut: every call that waits for
+%% the node fails at once, and the agent there ends when the node continues.
 
 -export([watch/2, during/2, ends_in/2, add/2, stop/1, is_connected/1, answers/1]).
 -export([ask/1, unanswered/1]).

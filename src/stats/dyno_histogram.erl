@@ -92,9 +92,8 @@ record({Counts, Extremes}, Value) when
     is_integer(Value), Value >= 0, Value =< ?LARGEST
 ->
     Index = index(Value),
-    %% The extremes first: a reader that sees the count also sees them. Reading an atomic costs a
-    %% memory barrier, most of this function's time. So one word, instead of min and max, gives the
-    %% buckets between which nothing can be extreme.
+    %% The extremes first, for readers that see the count. An atomic costs a memory barrier, so one
+    %% word gives the buckets between which nothing can be extreme.
     case atomics:get(Extremes, ?INNER) of
         Inner when Index > Inner bsr ?INDEX_BITS, Index < Inner band ?INDEX_MASK -> ok;
         Inner -> widen(Extremes, Value, Inner)

@@ -4,9 +4,8 @@
 -module(dyno_verify_frame).
 -moduledoc false.
 %% Reads terms in the external format, from untrusted files: without new atoms (dyno_verify_name),
-%% and without code. The runtime reads terms whose atoms all exist; other terms are read here, tag
-%% by tag (erts, "External Term Format"). Compressed terms are refused: they could be a thousand
-%% times larger.
+%% and without code. The runtime reads terms of known atoms; others are read here, tag by tag
+%% (erts, "External Term Format"). Compressed terms, maybe a thousand times larger, are refused.
 
 -export([term/1]).
 

@@ -3,8 +3,7 @@
 
 -module(dyno_agent_event_session).
 -moduledoc false.
-%% A trace session for events of processes: traces only the events that monitors need, filtered
-%% before sending.
+%% A trace session for events of processes: only of those that monitors need, filtered first.
 %%
 %% `new/1` traces processes that start later, each from its first event. `ignore/2` stops events of
 %% an unwanted process, which costs two or three messages. No process is ever suspended. Nothing

@@ -19,9 +19,8 @@
 %% A function that discovers more than 1,000 processes of one group a second is throttled and its
 %% processes are estimated: a message costs a process some 10 us, with the waking of this process.
 %%
-%% Calls are read first: the discoveries of throttled functions since the last reading of calls are
-%% missing. Instruments that time calls read the groups in the table (`table/1`). They report loaded
-%% modules (`loaded/2`) and functions called too often for discovery (`leave_out/2`).
+%% Calls are read first: throttled functions' discoveries since then are missing. Instruments that
+%% time calls read the groups (`table/1`), report modules (`loaded/2`), functions (`leave_out/2`).
 
 -behaviour(dyno_agent_instrument).
 -behaviour(gen_server).

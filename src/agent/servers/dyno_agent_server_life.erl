@@ -24,9 +24,8 @@
 %%   Module:format_discarded/2, or
 %%   error_logger:warning_msg/2          call, with the number; it takes the flags off
 %%
-%% The kind of timestamp of the flags tells whether terminate follows an exception or a stop. The
-%% trace messages hold no state and no argument. If they exceed some ten thousand a second, the
-%% session is closed for a while.
+%% The flags' timestamps tell a stop from an exception. Messages hold no state and no argument; if
+%% they exceed some ten thousand a second, the session is closed for a while.
 
 -export([open/1, close/1, is_open/1, event/2, tick/1, ending/2, stages/2, window/2]).
 %% Exported for its order

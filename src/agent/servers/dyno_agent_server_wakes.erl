@@ -23,9 +23,8 @@
 %% messages are not seen, and the callbacks without a sender are counted. If those are many in the
 %% second part, as with senders that live for one message, the first part serves.
 %%
-%% A sender reads its clock before it calls, and a callback some instructions after its beginning;
-%% and what is traced is slower. So the same is done with a server of dyno's own, also untraced, by
-%% the clocks of both sides: the difference of the medians is added.
+%% Clocks are read before a call and after a callback's beginning, and what is traced is slower: so
+%% the same is measured with a server of dyno's own, and the medians' difference is added.
 
 -export([watches/2, collects/0, paired/1]).
 -export_type([woken/0]).

@@ -18,10 +18,7 @@ tables(Labels, #{heaps := #{default := Default, room := Room}}) ->
         (dyno_bench_heap:costs({D, R}))#{code => Label, default => D, room => R}
      || {Label, D, R} <- lists:zip3(Labels, Default, Room)
     ],
-    case lists:any(fun matters/1, Items) of
-        true -> [dyno_recording_table:make(heaps(), Items)];
-        false -> []
-    end;
+    [dyno_recording_table:make(heaps(), Items) || lists:any(fun matters/1, Items)];
 tables(_Labels, _Result) ->
     [].
 

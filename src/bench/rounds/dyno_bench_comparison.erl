@@ -6,9 +6,8 @@
 %% Says for each pair of candidates which is faster, by how much, and whether that is decided. Pure.
 %%
 %% The ratio within a round cancels disturbances of the whole round. Its interval is that of the
-%% sign test, by order statistics. On identical code, Wilcoxon's signed ranks and the t test gave
-%% more false differences without a narrower interval. Pairs and repeated looks share the level
-%% (Bonferroni).
+%% sign test, by order statistics: Wilcoxon's signed ranks and the t test gave more false
+%% differences and no narrower interval. Pairs and repeated looks share the level (Bonferroni).
 
 -export([pairs/2, candidates/1, level/2, judge/3, is_decided/1, least_rounds/2, more_rounds/2]).
 -export_type([candidate/0, pair/0]).

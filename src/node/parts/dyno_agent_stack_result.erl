@@ -130,9 +130,8 @@ with_cpu(Without, Result) ->
 worked_ns(#{times := Times, cost_ns := CostNs}) ->
     lists:sum([Ns || _ := #{worked_ns := Ns} <- Times]) - CostNs.
 
-%% The schedulers' work without the instrument's, against the running processes. Unknown if others
-%% take the processors: then work lasts longer by chance. But most work is done while nobody looks
-%% if instants are late.
+%% The schedulers' work without the instrument's, against the running processes; unknown if others
+%% take the processors. If instants are late, most work is done while nobody looks.
 seen(#{duration_ns := DurationNs, instants := Instants, times := Times} = Read) ->
     #{ran := {Ran, Any}, late := Late} = Read,
     WorkNs = worked_ns(Read),

@@ -234,9 +234,8 @@ times_per_call(Shares, Sizes) ->
         Growth <- fit(~"function", Function, ~"ns/call", Times)
     ]).
 
-%% A function may take no longer with the size, but be called more often for the same operation:
-%% only certain growth counts. Each run gives one point for all nodes. No call counts as half a
-%% call, so that a function whose calls begin has an exponent, rather too small.
+%% A function may be called more often with the size for the same operation: only certain growth
+%% counts. Each run gives a point for all nodes; no call counts as half a call.
 per_operation({Of, Suffix, Unit}, Shares, Sizes) ->
     Measured = [
         {Size, Operations, Of(Run)}

@@ -47,10 +47,7 @@ title(Runs) ->
     end.
 
 having(Name, Runs) ->
-    case lists:any(fun(Run) -> metric(Name, Run) =/= null end, Runs) of
-        true -> Runs;
-        false -> []
-    end.
+    [Run || lists:any(fun(Of) -> metric(Name, Of) =/= null end, Runs), Run <- Runs].
 
 table(Title, Columns, Runs, Document) ->
     %% Repetitions are told apart by the run's id; a size that ran once is its number.

@@ -11,9 +11,8 @@
 %% StatsD's server applies the rate to counts, but not to means and percentiles. The server gets at
 %% most fifty values, each for the same number of values or for one more.
 %%
-%% Datadog's agent applies the rate everywhere. The agent gets nine values for the lowest 90 %, nine
-%% for 90 % of the rest, and so on, down to single values; the largest is sent exactly. A
-%% distribution of a million values takes about 60.
+%% Datadog's agent applies the rate everywhere. It gets nine values for the lowest 90 %, nine for
+%% 90 % of the rest, down to single values and the largest: about 60 of a million.
 
 -behaviour(dyno_servers_sink).
 

@@ -3,12 +3,10 @@
 
 -module(dyno_agent_path_cost).
 -moduledoc false.
-%% Measures the cost of tracing between two events of a process: traces a program with known times,
-%% in the same way as the profiled processes.
+%% Measures the cost of tracing between two events: traces a program with known times.
 %%
 %% The program calls three nested functions, first without and then with 20 us of measured work
-%% between two events. Time beyond the work is tracing, which costs more after work, because the
-%% caches hold other data.
+%% between events. The rest is tracing, which costs more after work, because caches hold other data.
 %%
 %% Other traced processes and a busy tracer raise the cost, too: a probe beside them shows it.
 

@@ -10,9 +10,8 @@
 %% is noise, and then counts for their callers. Short functions that call no other short function go
 %% first; with their time added, a caller may be long enough.
 %%
-%% If calls come too fast, the processes are silenced until the backlog is handled and its useless
-%% breakpoints are removed. Then the processes report their current functions. Silent time is not
-%% counted.
+%% If calls come too fast, processes are silenced until the backlog and useless breakpoints are
+%% gone; then they report their functions. Silent time is not counted.
 %%
 %% For extents of one function, `begins` and `ends` are the meta trace's messages. An extent that
 %% begins while the process's flags are being removed is left out.

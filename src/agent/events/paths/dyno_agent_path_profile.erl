@@ -63,9 +63,8 @@
 }.
 
 -define(NODES, 20_000).
-%% In costs of tracing a call and its return; shorter calls are not timed. The cost may be wrong by
-%% a third: with 0.5, shares of known phases were wrong by up to 8 points, with 2 by one or two
-%% (bench/profile_truth).
+%% In costs of tracing a call; shorter ones are not timed. The cost may be wrong by a third: with
+%% 0.5 shares of known phases were wrong by up to 8 points, with 2 by two (bench/profile_truth).
 -define(LEAST, 2.0).
 %% Messages gather for 2 ms.
 -define(LIMITS, #{queue => 200_000, bytes => 268_435_456}).

@@ -3,8 +3,7 @@
 
 -module(dyno_agent_path_stack).
 -moduledoc false.
-%% The stack of a process, from trace messages: `call` with the function that it will return to, and
-%% `return_to`. Pure.
+%% The stack of a process, from `call` with the function that it returns to, and `return_to`. Pure.
 %%
 %% Frames of a chain of tail calls are left together. An exception leaves all frames inside the
 %% function that catches it. Untraced functions have no frames: their calls stand under the last

@@ -5,9 +5,8 @@
 -moduledoc false.
 %% The tree of call paths, with counters at each node.
 %%
-%% Recursion, direct or by a circle of functions, stays in its nodes: a path never has the same call
-%% twice. Calls beyond the limit count at their caller. Counters are updated in place: a tree
-%% belongs to one process.
+%% Recursion, also by a circle of functions, stays in its nodes: a path never has a call twice.
+%% Calls beyond the limit count at their caller. Counters are updated in place, by one process.
 
 -export([new/1, child/3, root/2, add/3, calls/2, nodes/2, functions/2, full/1]).
 -export([paths/1]).

@@ -3,8 +3,7 @@
 
 -module(dyno_agent_paths).
 -moduledoc false.
-%% Folds trace messages of calls into a tree of call paths, with calls, own time, and time off the
-%% schedulers.
+%% Folds trace messages into a tree of call paths: calls, own time, and time off the schedulers.
 %%
 %% The time between two events belongs to the current function, and partly is tracing: after the
 %% first timestamp, and before the second. So the tree also counts types and nearness of both
