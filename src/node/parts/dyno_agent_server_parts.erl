@@ -463,7 +463,7 @@ warnings(Role, #{unselected := Over, stepped_down := Why, servers := Servers} = 
         {
             Unhooked =/= [],
             ~"servers_without_hook",
-            "~ts servers of ~ts could not measure themselves: of their callbacks only the time on "
+            "~ts servers of ~ts could not be measured from inside: of callbacks only the time on "
             "the processor is known",
             [{length(Unhooked), ~"count"}, Role]
         },
