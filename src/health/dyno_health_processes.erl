@@ -406,7 +406,7 @@ searches(Looks) ->
             text => text("~ts searches lists of up to ~ts elements, by ~ts", [
                 Caller, count(Longest), F
             ]),
-            evidence => text("The lists of a second have ~ts elements.", [count(PerS)]),
+            evidence => text("The lists of a second have ~ts elements or more.", [count(PerS)]),
             advice =>
                 "Now: nothing. Later: keep such data in a map, or in an ETS table, and look it up "
                 "by its key; a search takes longer with each element.",
