@@ -227,7 +227,7 @@ node_series(Node, Metrics, Samples) ->
 sample_cost() ->
     #{
         name => ~"instrument.sample",
-        title => ~"Processor time for one sample of the VM and the system",
+        title => ~"Time for one sample of the VM and the system, with waiting",
         unit => ~"ns",
         group => ~"instrument",
         value => fun(Samples) ->
