@@ -322,7 +322,7 @@ metric_list() ->
         {~"servers.cost", ~"Time of one scheduler for measuring", ~"ratio", fun(Nodes, _) ->
             lists:max([0.0 | [Cost || #{cost := Cost} <- Nodes]])
         end},
-        {~"servers.callbacks", ~"Callbacks of all servers of the nodes", ~"1/s", fun(Nodes, _) ->
+        {~"servers.callbacks", ~"Callbacks of all gen_servers of nodes", ~"1/s", fun(Nodes, _) ->
             Rates = [callback_rate(OfNode) || OfNode <- Nodes],
             case lists:member(undefined, Rates) of
                 true -> undefined;

@@ -24,6 +24,9 @@ time: one that is 62 % busy saturates at 1.6 times its rate.
 
 %% A window may be a little longer than the lives in it.
 -define(WHOLE, 0.9).
+%% Both clocks are off by a little.
+-define(MOST_OFF, 1.03).
+-define(LEAST_OFF, 0.005).
 
 -doc "The figures of a sum over a time.".
 -spec row(dyno_servers_window:sum(), DurationNs :: non_neg_integer()) -> row().
@@ -54,7 +57,8 @@ row(Sum, DurationNs) ->
     Numbers = known(Measured, callback(All, Sum, Counted)),
     Lived = lived(Sum, DurationNs),
     Share = fun(Ns, OfNs) -> of_life(dyno_servers_window:share(Ns, OfNs), Lived) end,
-    {Busy, OnCpu} = {Share(BusyNs, BusyOfNs), Share(CpuNs, CpuOfNs)},
+    OnCpu = Share(CpuNs, CpuOfNs),
+    Busy = busy(Share(BusyNs, BusyOfNs), OnCpu),
     Cpu = cpu(Sum, #{
         cpu => OnCpu,
         cpu_ns => CpuNs,
@@ -91,6 +95,12 @@ arrivals(_Rate, _Grown, _DurationNs) ->
 busy_low(undefined, _OfLife, _Sum, #{cpu := Cpu}) -> Cpu;
 busy_low(_Busy, OfLife, #{missed := Missed}, _Cpu) when Missed > 0 -> OfLife;
 busy_low(_Busy, _OfLife, _Sum, _Cpu) -> undefined.
+
+%% A server that was busiest before it had a hook: its wall time says less than its processor time.
+busy(Busy, OnCpu) when is_number(Busy), is_number(OnCpu), OnCpu > ?MOST_OFF * Busy + ?LEAST_OFF ->
+    undefined;
+busy(Busy, _OnCpu) ->
+    Busy.
 
 %% A call in a dirty scheduler may wait for the system.
 cpu(Sum, #{cpu := Cpu, cpu_ns := Ns, blocked := Blocked} = Known) ->

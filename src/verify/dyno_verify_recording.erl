@@ -134,7 +134,7 @@ soundness(Partitions) ->
         [integer_to_binary(N), " ", Text]
      || {Key, Text} <- [
             {complete, "complete, from start to end"},
-            {partial, "partial, as the process ran already"},
+            {partial, "partial, as the process ran before its trace began"},
             {gap, "with a gap"},
             {open, "of processes that still ran"}
         ],
@@ -198,7 +198,7 @@ unknown(#{processes := N, seen := Seen} = Sums, Ending) ->
      || {Format, Of} <- [
             {"the monitor crashed for ~b of ~ts", Crashed},
             {["~b of ~ts ", was(N), " cut off"], Cut},
-            {"for ~b of ~ts it depends on the events before monitoring began", Past},
+            {"for ~b of ~ts it depends on events before the trace began", Past},
             {"for ~b of ~ts it could not be decided", max(0, Inconclusive - Cut - Past)}
         ],
         Of > 0
@@ -226,8 +226,10 @@ held(#{processes := N, seen := Seen}) ->
 %% Across processes, no single process is at fault.
 broken(#{no := No, broken := 0, processes := N}) ->
     ["broken ", times(No), ", among ", counted(N)];
+%% Without keys the monitor of a process ends with the first violation.
 broken(#{no := No, broken := Broken, processes := N}) ->
-    io_lib:format("broken ~ts, by ~b of ~ts", [times(No), Broken, counted(N)]).
+    Least = ["at least " || No =:= Broken],
+    io_lib:format("broken ~ts~ts, by ~b of ~ts", [Least, times(No), Broken, counted(N)]).
 
 times(1) -> "once";
 times(N) -> [integer_to_binary(N), " times"].
@@ -272,6 +274,7 @@ properties_spec() ->
     Seen = ~"With an event of the property, or seen to their end.",
     Unbreakable = ~"Processes for which nothing can break it any more.",
     Undecided = ~"Processes that were cut off, or for which the monitor cannot tell.",
+    Violations = ~"How often it did not hold; without keys only the first time of each process.",
     #{
         name => ~"properties",
         title => ~"Properties",
@@ -280,7 +283,7 @@ properties_spec() ->
             {~"node", ~"Node", string, key, node},
             {~"processes", ~"Processes", count, ~"Processes of the property.", processes},
             {~"seen", ~"Seen", count, Seen, seen},
-            {~"violations", ~"Broken", count, ~"How often it did not hold.", no},
+            {~"violations", ~"Broken", count, Violations, no},
             {~"met", ~"Met", count, Unbreakable, yes},
             {~"inconclusive", ~"Undecided", count, Undecided, inconclusive},
             {~"crashed", ~"Crashes", count, ~"Of the monitor.", crashed}

@@ -48,7 +48,7 @@ verdict(yes) -> "met";
 verdict(inconclusive) -> "undecided".
 
 trace(complete) -> "complete: from the start of the process on";
-trace(partial) -> "partial: the process ran already when monitoring began";
+trace(partial) -> "partial: the process ran before its trace began";
 trace(gap) -> "with a gap".
 
 %% `all`: a property across all processes, which has no keys.

@@ -59,18 +59,27 @@ described(Label, #{constant := IsConstant, warnings := Warnings} = Description) 
                 ~"Use values that --init_runner gives."
             )
          || IsConstant
-        ] ++ [doubt(compiler, text("~ts: ~ts", [Label, Warning]), ~"") || Warning <- Warnings].
+        ] ++ [doubt(compiler, text("~ts: ~ts", [Label, one_line(W)]), ~"") || W <- Warnings].
+
+one_line(Text) -> lists:join(" ", string:lexemes(Text, " \n")).
 
 doubtful(Labelled, #{candidates := Candidates} = Result) ->
     Doubts = dyno_bench_doubts:doubts(Result),
     Verdict = ["; so there is no verdict" || length(Candidates) > 1],
     [
-        (of_doubt(Doubt, short(Label), Verdict))#{subject := Label}
+        (of_doubt(whose(Doubt, Result), short(Label), Verdict))#{subject := Label}
      || {Number, {Label, _}} <- lists:enumerate(Labelled),
         Doubt <- maps:get(Number, Doubts, []),
         %% Told already.
         Doubt =/= folded
     ].
+
+whose({keeps, Bytes}, #{candidates := [_, _ | _]} = Result) when not is_map_key(vms, Result) ->
+    {keeps, Bytes, "the times of all codes, in the same VM, depend"};
+whose({keeps, Bytes}, _Result) ->
+    {keeps, Bytes, "the time depends"};
+whose(Doubt, _Result) ->
+    Doubt.
 
 of_doubt({first, FirstNs, LaterNs}, Label, Verdict) ->
     Text = text(
@@ -110,11 +119,10 @@ of_doubt({waits, Idle, Others}, Label, Verdict) ->
         [Label, dyno_unit:format(Idle, ~"ratio"), dyno_unit:format(Others, ~"ratio"), Verdict]
     ),
     doubt(busy, Text, ~"Measure on a quiet machine.");
-of_doubt({keeps, Bytes}, Label, Verdict) ->
-    Text = text(
-        "~ts: each call leaves ~ts behind, so the time depends on how long it is measured~ts",
-        [Label, dyno_unit:format(Bytes, ~"B"), Verdict]
-    ),
+of_doubt({keeps, Bytes, Whose}, Label, Verdict) ->
+    Text = text("~ts: each call leaves ~ts behind, so ~ts on how long it is measured~ts", [
+        Label, dyno_unit:format(Bytes, ~"B"), Whose, Verdict
+    ]),
     doubt(keeps, Text, ~"Have each call remove its additions.");
 of_doubt({drifts, EarlyNs, LateNs}, Label, Verdict) ->
     Text = text(

@@ -128,7 +128,7 @@ heading(#{window := #{nodes := Nodes, servers := Servers, start_ns := Ns}} = Vie
     dyno_report_text:wrap_parts(Facts, ~",", Width) ++
         lists:append([
             dyno_report_text:wrap(
-                dyno_recording_part:text("~ts: ~ts; all servers of the node: ~ts", [
+                dyno_recording_part:text("~ts: ~ts; all gen_servers of the node: ~ts", [
                     Node,
                     dyno_servers_recording:level(OfNode),
                     dyno_unit:format(dyno_servers_recording:callback_rate(OfNode), ~"1/s")
