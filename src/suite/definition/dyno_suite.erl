@@ -101,7 +101,8 @@ end
     repeat => pos_integer(),
     %% The seed of all random choices, of the order and the load; the default is drawn and recorded.
     seed => non_neg_integer(),
-    %% Whether short untraced runs surround each run: auto if functions or processes are.
+    %% Whether short untraced runs precede and follow each run, to tell the cost of measuring; auto:
+    %% if functions or processes are measured.
     control => boolean() | auto,
     %% The load without load/2; closed. With none there is no operation either.
     load => model() | load(),
@@ -130,7 +131,8 @@ end
     instruments => [module() | string() | binary()]
 }.
 
-%% none: the targets do their own work. performerl: callbacks give the load (dyno_performerl).
+%% none: the targets do their own work, without operations. performerl: the suite's callbacks give
+%% the load (dyno_performerl).
 -type model() :: closed | open | none | performerl.
 
 -doc """
@@ -170,11 +172,14 @@ sequence. Search: the highest rate at which an objective holds. doc/suites.md ha
 -doc "Sets up the state shared by all runs.".
 -callback init_suite() -> {ok, SuiteState :: term()}.
 
--doc "Sets up a run; returns nodes, or none, also with patterns: `[{Node, Patterns}]`, or a map.".
+-doc """
+Sets up a run; returns the target nodes, or none. A node may have its own patterns: `[{Node,
+Patterns}]`, or a map.
+""".
 -callback init_run(Size :: pos_integer(), SuiteState :: term()) ->
     {ok, Targets :: targets(), RunState :: term()}.
 
--doc "All current target nodes, every second under load: new ones are attached.".
+-doc "All target nodes, asked every second under load; new nodes are attached.".
 -callback targets(RunState :: term()) -> targets().
 
 -doc "The load of a run, if not of Size workers or operations a second.".
@@ -186,7 +191,10 @@ sequence. Search: the highest rate at which an objective holds. doc/suites.md ha
 -doc "Prepares a worker in its own process, for example opens its connection.".
 -callback init_worker(Id :: pos_integer(), RunState :: term()) -> {ok, WorkerState :: term()}.
 
--doc "One operation, timed. An exception is an error, and restarts the worker by `init_worker/2`.".
+-doc """
+One operation, timed from call to return. An exception is an error; the worker then starts again
+with `init_worker/2`.
+""".
 -callback operation(WorkerState :: term()) ->
     {ok, WorkerState :: term()} | {error, Reason :: term(), WorkerState :: term()}.
 
