@@ -12,6 +12,8 @@
 %% The rarest stacks are merged into one.
 -define(MOST_STACKS, 1500).
 -define(MOST_WAITING, 200).
+%% With less than this share of one processor used, timers may decide when functions run.
+-define(MOSTLY_IDLE, 0.5).
 -define(MUCH, 0.05).
 %% The share of processor time seen if all processes are met.
 -define(MOSTLY, 0.7).
@@ -298,6 +300,18 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
                 ?SEE_WITH_CPU
             }
          || #{before_all := [_ | _] = Names} <- [Result]
+        ] ++
+        [
+            {
+                ~"ticks",
+                "the processor of ~ts was sampled at the kernel's ticks (mostly every 4 ms): shares "
+                "of functions that a timer wakes and that end sooner may be far too low or too "
+                "high, beyond their intervals",
+                [Role],
+                ~"If there are such functions, time them (--kind time)."
+            }
+         || #{cpu := #{}, cpu_ns := CpuNs, duration_ns := DurationNs} <- [Result],
+            CpuNs < ?MOSTLY_IDLE * DurationNs
         ] ++
         [
             {

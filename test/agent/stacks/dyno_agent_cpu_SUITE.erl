@@ -47,6 +47,7 @@ groups() ->
             comparisons_count_for_the_function_that_compares,
             large_collections_count_for_the_function_that_goes_on,
             short_processes_and_bifs_are_named,
+            shares_by_ticks_are_doubted_on_an_idle_node,
             match_specifications_count_for_their_process,
             timed_calls_add_no_function,
             a_saturated_node_is_sampled,
@@ -254,6 +255,18 @@ short_processes_and_bifs_are_named(_Config) ->
         All = [Weight || {_, _, Weight} <- Stacks],
         ?assert(lists:sum(Requests) > 0.7 * lists:sum(All), Stacks)
     end).
+
+shares_by_ticks_are_doubted_on_an_idle_node(_Config) ->
+    on_node(required, fun(Node, Sampler, _Agent) ->
+        {ok, _} = erpc:call(Node, timer, apply_interval, [5, lists, seq, [1, 20_000]]),
+        ok = dyno_agent_instrument:restart(Sampler),
+        ?assert(lists:member(~"ticks", codes(sampled(Sampler, 20, 10_000)))),
+        _ = [spawn(Node, bench_cases, loop, [1_000_000_000_000]) || _ <- [1, 2]],
+        ok = dyno_agent_instrument:restart(Sampler),
+        ?assertNot(lists:member(~"ticks", codes(sampled(Sampler, 200, 10_000))))
+    end).
+
+codes(Result) -> [element(1, Of) || Of <- dyno_agent_stack_parts:warnings(~"node", Result)].
 
 %% They run in a process of the emulator's own. The schedulers do not spin here, so that nothing
 %% else is without a process.
