@@ -12,7 +12,7 @@
 %% The rarest stacks are merged into one.
 -define(MOST_STACKS, 1500).
 -define(MOST_WAITING, 200).
-%% With less than this share of one processor used, timers may decide when functions run.
+%% If schedulers work for less than this share of the time, timers may decide when functions run.
 -define(MOSTLY_IDLE, 0.5).
 -define(MUCH, 0.05).
 %% The share of processor time seen if all processes are met.
@@ -304,14 +304,14 @@ warnings(Role, #{stacks := Stacks, other := Other} = Result) ->
         [
             {
                 ~"ticks",
-                "the processor of ~ts was sampled at the kernel's ticks (mostly every 4 ms): shares "
+                "the processor of ~ts was sampled at the kernel's ticks, mostly every 4 ms: shares "
                 "of functions that a timer wakes and that end sooner may be far too low or too "
                 "high, beyond their intervals",
                 [Role],
                 ~"If there are such functions, time them (--kind time)."
             }
-         || #{cpu := #{}, cpu_ns := CpuNs, duration_ns := DurationNs} <- [Result],
-            CpuNs < ?MOSTLY_IDLE * DurationNs
+         || #{cpu := #{}, worked_ns := WorkedNs, duration_ns := DurationNs} <- [Result],
+            WorkedNs < ?MOSTLY_IDLE * DurationNs
         ] ++
         [
             {
