@@ -131,12 +131,16 @@ recounting(#{ns := Ns}, #{uncounted := Uncounted, rates := Rates, recounting := 
 ->
     Cost = ?BREAKPOINT_NS * lists:sum(maps:values(maps:with(maps:keys(Uncounted), Rates))),
     Waited = Since + Ns,
-    case Waited * may_cost(Plan) >= map_get(recount_ns, Plan) * Cost of
+    case Waited * recounts_may_cost(Plan) >= map_get(recount_ns, Plan) * Cost of
         true -> Plan#{recounting := now};
         false -> Plan#{recounting := Waited}
     end;
 recounting(_Look, Plan) ->
     Plan.
+
+%% What is not needed for timing is free.
+recounts_may_cost(#{timed := open} = Plan) -> may_cost(Plan);
+recounts_may_cost(Plan) -> 2 * may_cost(Plan).
 
 added(More, Calls) -> maps:merge_with(fun(_MFA, A, B) -> A + B end, More, Calls).
 
@@ -168,9 +172,10 @@ timing(Look, #{timed := Timed, may_time := MayTime, uncounted := Uncounted} = Pl
             open when not IsFew; CostNs > ?SLACK * MayNs -> closed;
             _ -> Timed
         end,
-    Recounts = lists:sum([MayNs || map_size(Uncounted) > 0]),
+    Decided = Plan#{timed := Next},
+    Recounts = lists:sum([recounts_may_cost(Decided) || map_size(Uncounted) > 0]),
     Breakpoints = Recounts + ?BREAKPOINT_NS * (Rate + discovering(Plan)),
-    Plan#{timed := Next, cost_ns := Breakpoints + lists:sum([CostNs || Next =:= open])}.
+    Decided#{cost_ns := Breakpoints + lists:sum([CostNs || Next =:= open])}.
 
 discovering(#{rates := Rates, undiscovered := Undiscovered}) ->
     lists:sum(maps:values(maps:without(maps:keys(Undiscovered), Rates))).

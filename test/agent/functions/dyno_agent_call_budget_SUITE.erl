@@ -113,14 +113,14 @@ counts_again_now_and_then(_Config) ->
             Functions -> {N, Functions, Plan}
         end
     end,
-    {9, [Left], Due} = Waits(0, First),
+    {4, [Left], Due} = Waits(0, First),
     ?assertEqual(f(3), Left),
     Again = looked(Calls#{Left => 400_000}, #{}, Due),
     #{Left := {Estimate, Low, High}} = dyno_agent_call_budget:estimates(Calls, Again),
     ?assert(abs(Estimate - 400_000) < 1),
     ?assert(Low > 0.97 * Estimate andalso High < 1.03 * Estimate),
     %% It costs half as much now.
-    ?assertMatch({5, _, _}, Waits(0, Again)).
+    ?assertMatch({3, _, _}, Waits(0, Again)).
 
 discovers_by_what_names_groups(_Config) ->
     Calls = #{f(1) => 30_000, f(2) => 35_000, f(3) => 100},
