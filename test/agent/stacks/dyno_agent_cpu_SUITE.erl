@@ -257,7 +257,8 @@ short_processes_and_bifs_are_named(_Config) ->
     end).
 
 shares_by_ticks_are_doubted_on_an_idle_node(_Config) ->
-    on_node(required, fun(Node, Sampler, _Agent) ->
+    Profile = (config(required))#{purpose => profile},
+    on_node(Profile, fun(Node, Sampler, _Agent) ->
         {ok, _} = erpc:call(Node, timer, apply_interval, [5, lists, seq, [1, 20_000]]),
         ok = dyno_agent_instrument:restart(Sampler),
         ?assert(lists:member(~"ticks", codes(sampled(Sampler, 20, 10_000)))),
