@@ -192,23 +192,6 @@ ending(#{rounds := Rounds, timing := #{least := Least} = Timing} = Result, Candi
     ]),
     Needed = duration(Least * ElapsedMs / Rounds),
     [doubt(time, Text, text("Measure longer: ~b take about ~ts (--for).", [Least, Needed]))];
-ending(#{samples := #{asked := Asked} = Samples, rounds := Rounds} = Result, _Candidates) when
-    Rounds < Asked
-->
-    #{concurrency := Concurrency, candidates := Measured} = Result,
-    LongestNs = lists:max([Ns || #{durations_ns := Durations} <- Measured, Ns <- Durations]),
-    Text = text(
-        "a sample of ~ts took up to ~ts, until each of ~b processes had had its turn; there was "
-        "time for ~b of ~b samples",
-        [
-            duration(map_get(sample_ms, Samples)),
-            duration(LongestNs / 1.0e6),
-            Concurrency,
-            Rounds,
-            Asked
-        ]
-    ),
-    [doubt(time, Text, ~"Use fewer processes (-c).")];
 ending(Result, Candidates) ->
     longer(Result, Candidates) ++ undecided(Result, Candidates).
 

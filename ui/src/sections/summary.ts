@@ -383,7 +383,7 @@ function metrics(recording: Recording): Child[] {
 function cost(recording: Recording): Child {
     const [response, throughput] = ['instrument.response_ratio', 'instrument.throughput_ratio'];
     const spent = [
-        ['To time calls', 'instrument.spent'],
+        ['To measure calls', 'instrument.spent'],
         ['To sample stacks', 'instrument.stacks'],
     ].filter(([, name]) => recording.runs.some((run) => findMetric(run, name!)));
     const compared = recording.runs.some((run) => findMetric(run, response!));
